@@ -1,14 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-# One command for each habit. `make help` lists them.
+# One command for each habit; `make` lists them. Settings: BUILD (preset), PREFIX (of install), PROMPT (of demo),
+# TIDY (of lint: --all for every file).
+BUILD ?= release
+PREFIX ?= /usr/local
+PROMPT ?= Why do language models keep a cache of keys and values?
+
+DIR := build-$(BUILD)
+MODEL := models/SmolLM2-135M-Instruct.Q4_1.gguf
+JOBS := $(shell nproc)
+
 .DEFAULT_GOAL := help
-.PHONY: help build test
+.PHONY: help packages build model demo test bench mutants format lint install clean
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## configure and build everything (build-release/)
-	@cmake --preset release
-	@cmake --build --preset release
+demo: $(DIR)/build.ninja ## let a small language model answer PROMPT
+	@cmake --build $(DIR) --target fovea_cli
+	@tools/fetch_model.py
+	@$(DIR)/bin/fovea generate --model $(MODEL) --chat --prompt "$(PROMPT)" -n 48
 
-test: build ## build, then run every test
-	@ctest --preset release --progress
+build: $(DIR)/build.ninja ## compile everything
+	@cmake --build $(DIR)
+
+test: build ## compile everything and run every test
+	@tools/fetch_model.py || echo "Tests that need the model are skipped."
+	@ctest --test-dir $(DIR) --output-on-failure --no-tests=error -j $(JOBS) --progress
+
+bench: build ## run the benchmarks
+	@for program in $(DIR)/bin/bench_*; do $$program || exit 1; done
+
+mutants: packages ## break the code on purpose, line by line: each time a test must fail
+	@tools/mutants.py
+
+format: ## format every C and C++ file
+	@tools/install_packages.sh lint
+	@tools/format.sh
+
+lint: packages ## check formatting and includes, and run clang-tidy on what changed since main
+	@tools/install_packages.sh lint
+	@tools/format.sh --check
+	@tools/lint_includes.py
+	@tools/tidy.sh $(TIDY)
+
+install: build ## install into PREFIX (/usr/local)
+	@cmake --install $(DIR) --prefix $(PREFIX)
+
+clean: ## remove every build folder
+	@rm -rf build-*
+
+packages:
+	@tools/install_packages.sh build
+
+$(DIR)/build.ninja: CMakePresets.json | packages
+	@cmake --preset $(BUILD)
+	@touch $@

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs clang-tidy over the library and the apps: files changed since main, or all of them with --all.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# One instruction set: each kernel file is then read once.
+build=build-dev
+[ -f $build/compile_commands.json ] || cmake --preset dev >/dev/null
+
+if [ "${1:-}" = --all ]; then
+  files=$(git ls-files -co --exclude-standard -- 'src/*.cpp' 'apps/*.cpp')
+else
+  base=$(git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)
+  files=$({ git diff --name-only --diff-filter=d "$base"; git ls-files -o --exclude-standard; } |
+    grep -E '^(src|apps)/.*\.cpp$' | sort -u || true)
+fi
+[ -n "$files" ] || { echo "clang-tidy: no changed file"; exit 0; }
+echo "clang-tidy: $(wc -w <<<"$files") files"
+xargs -P "$(nproc)" -n 1 clang-tidy --quiet -p $build <<<"$files" 2> >(grep -v 'warnings generated\|Suppressed\|Use -header-filter' >&2)
