@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vectors of f32 from and to every element type, from any address, whole or the first `count` lanes. The conversions
+// give the bits of shared/convert.h on every instruction set. Included once per Highway target.
+#if defined(FOVEA_CPU_CONVERT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOVEA_CPU_CONVERT_INL_H_
+#undef FOVEA_CPU_CONVERT_INL_H_
+#else
+#define FOVEA_CPU_CONVERT_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "shared/convert.h"
+#include "shared/dtype.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::cpu {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using F32Tag = hn::ScalableTag<float>;
+using F32Vec = hn::Vec<F32Tag>;
+
+// Element types as C++ types, for templates over the load type.
+struct F32 {
+  using Raw = float;
+  static constexpr Dtype dtype = Dtype::f32;
+};
+struct F16 {
+  using Raw = uint16_t;
+  static constexpr Dtype dtype = Dtype::f16;
+};
+struct Bf16 {
+  using Raw = uint16_t;
+  static constexpr Dtype dtype = Dtype::bf16;
+};
+struct E4m3 {
+  using Raw = uint8_t;
+  static constexpr Dtype dtype = Dtype::e4m3;
+};
+
+// Calls body with the type of `t`: body(F32{}), ... `t` must be one of the four.
+template <class Body>
+HWY_INLINE auto WithFloatType(Dtype t, const Body& body) {
+  switch (t) {
+    case Dtype::f16:
+      return body(F16{});
+    case Dtype::bf16:
+      return body(Bf16{});
+    case Dtype::e4m3:
+      return body(E4m3{});
+    default:
+      return body(F32{});
+  }
+}
+
+// Raw lanes (one u16 or u8 each, widened to u32) to f32, and back.
+template <class D, class V = hn::Vec<D>, class U = hn::Vec<hn::RebindToUnsigned<D>>>
+HWY_INLINE V Widen(F16, D d, U raw) {
+  const hn::RebindToUnsigned<D> du;
+  const U sign = hn::ShiftLeft<16>(hn::And(raw, hn::Set(du, 0x8000u)));
+  const U magnitude = hn::And(raw, hn::Set(du, 0x7FFFu));
+  const V scaled = hn::Mul(hn::BitCast(d, hn::ShiftLeft<13>(magnitude)), hn::Set(d, 0x1p112f));
+  const U special = hn::Or(hn::Set(du, 0x7F800000u), hn::ShiftLeft<13>(hn::And(raw, hn::Set(du, 0x3FFu))));
+  const auto is_special =
+      hn::Gt(hn::BitCast(hn::RebindToSigned<D>(), magnitude), hn::Set(hn::RebindToSigned<D>(), 0x7BFF));
+  const U bits = hn::IfThenElse(hn::RebindMask(du, is_special), special, hn::BitCast(du, scaled));
+  return hn::BitCast(d, hn::Or(bits, sign));
+}
+
+template <class D, class V = hn::Vec<D>, class U = hn::Vec<hn::RebindToUnsigned<D>>>
+HWY_INLINE V Widen(Bf16, D d, U raw) {
+  return hn::BitCast(d, hn::ShiftLeft<16>(raw));
+}
+
+template <class D, class V = hn::Vec<D>, class U = hn::Vec<hn::RebindToUnsigned<D>>>
+HWY_INLINE V Widen(E4m3, D d, U raw) {
+  const hn::RebindToUnsigned<D> du;
+  const U sign = hn::ShiftLeft<24>(hn::And(raw, hn::Set(du, 0x80u)));
+  const U magnitude = hn::And(raw, hn::Set(du, 0x7Fu));
+  const V scaled = hn::Mul(hn::BitCast(d, hn::ShiftLeft<20>(magnitude)), hn::Set(d, 0x1p120f));
+  const U bits =
+      hn::IfThenElse(hn::Eq(magnitude, hn::Set(du, 0x7Fu)), hn::Set(du, 0x7FC00000u), hn::BitCast(du, scaled));
+  return hn::BitCast(d, hn::Or(bits, sign));
+}
+
+// `p` need not be aligned beyond the element.
+template <class Type, class D, class V = hn::Vec<D>>
+HWY_INLINE V LoadF32(Type type, D d, const void* p) {
+  if constexpr (Type::dtype == Dtype::f32) {
+    return hn::LoadU(d, static_cast<const float*>(p));
+  } else {
+    const hn::RebindToUnsigned<D> du;
+    const hn::Rebind<typename Type::Raw, D> dr;
+    return Widen(type, d, hn::PromoteTo(du, hn::LoadU(dr, static_cast<const typename Type::Raw*>(p))));
+  }
+}
+
+// The first `count` lanes, zeros after them; reads nothing beyond.
+template <class Type, class D, class V = hn::Vec<D>>
+HWY_INLINE V LoadF32Part(Type type, D d, const void* p, size_t count) {
+  using Raw = typename Type::Raw;
+  HWY_ALIGN Raw lanes[hn::MaxLanes(d)] = {};
+  __builtin_memcpy(lanes, p, count * sizeof(Raw));
+  return LoadF32(type, d, lanes);
+}
+
+template <class D, class U = hn::Vec<hn::RebindToUnsigned<D>>>
+HWY_INLINE U Narrow(Bf16, D, hn::Vec<D> x) {
+  const hn::RebindToUnsigned<D> du;
+  const U b = hn::BitCast(du, x);
+  const U odd = hn::And(hn::ShiftRight<16>(b), hn::Set(du, 1u));
+  const U rounded = hn::ShiftRight<16>(hn::Add(b, hn::Add(hn::Set(du, 0x7FFFu), odd)));
+  const U quiet = hn::Or(hn::ShiftRight<16>(b), hn::Set(du, 0x40u));
+  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), quiet, rounded);
+}
+
+// Shared by f16 and e4m3: `drop` mantissa bits go, `rebias` is the f32 exponent offset, values below `tiny` are
+// subnormal and rounded by adding `magic`, from `top` on (as f32 bits) the result is `most`.
+template <int drop, class D, class U = hn::Vec<hn::RebindToUnsigned<D>>>
+HWY_INLINE U NarrowMagnitude(D d, hn::Vec<D> x, uint32_t rebias, uint32_t tiny, float magic, uint32_t top,
+                             uint32_t most) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  const auto a = hn::And(hn::BitCast(di, x), hn::Set(di, 0x7FFFFFFF));
+  const U ua = hn::BitCast(du, a);
+  const U odd = hn::And(hn::ShiftRight<drop>(ua), hn::Set(du, 1u));
+  const U half = hn::Set(du, (1u << (drop - 1)) - 1u);
+  const U normal = hn::ShiftRight<drop>(hn::Add(hn::Sub(ua, hn::Set(du, rebias)), hn::Add(half, odd)));
+  const U subnormal =
+      hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(d, ua), hn::Set(d, magic))), hn::Set(du, bits_of_float(magic)));
+  const auto is_tiny = hn::RebindMask(du, hn::Lt(a, hn::Set(di, static_cast<int32_t>(tiny))));
+  const auto is_top = hn::RebindMask(du, hn::Gt(a, hn::Set(di, static_cast<int32_t>(top - 1))));
+  return hn::IfThenElse(is_top, hn::Set(du, most), hn::IfThenElse(is_tiny, subnormal, normal));
+}
+
+template <class D, class U = hn::Vec<hn::RebindToUnsigned<D>>>
+HWY_INLINE U Narrow(F16, D d, hn::Vec<D> x) {
+  const hn::RebindToUnsigned<D> du;
+  const U b = hn::BitCast(du, x);
+  const U sign = hn::And(hn::ShiftRight<16>(b), hn::Set(du, 0x8000u));
+  const U m = NarrowMagnitude<13>(d, x, 0x38000000u, 0x38800000u, 0.5f, 0x477FF000u, 0x7C00u);
+  const U nan = hn::Or(hn::Set(du, 0x7E00u), hn::And(hn::ShiftRight<13>(b), hn::Set(du, 0x3FFu)));
+  return hn::Or(sign, hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), nan, m));
+}
+
+template <class D, class U = hn::Vec<hn::RebindToUnsigned<D>>>
+HWY_INLINE U Narrow(E4m3, D d, hn::Vec<D> x) {
+  const hn::RebindToUnsigned<D> du;
+  const U sign = hn::And(hn::ShiftRight<24>(hn::BitCast(du, x)), hn::Set(du, 0x80u));
+  const U m = NarrowMagnitude<20>(d, x, 0x3C000000u, 0x3C800000u, 16384.0f, 0x43E00000u, 0x7Eu);
+  return hn::Or(sign, hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), hn::Set(du, 0x7Fu), m));
+}
+
+// f32 to the element type, to nearest even; e4m3 saturates.
+template <class Type, class D>
+HWY_INLINE void StoreF32(Type type, D d, hn::Vec<D> x, void* p) {
+  if constexpr (Type::dtype == Dtype::f32) {
+    hn::StoreU(x, d, static_cast<float*>(p));
+  } else {
+    const hn::Rebind<typename Type::Raw, D> dr;
+    const hn::RebindToSigned<D> di;
+    // Lanes fit the narrow type, so the saturating demotion is exact.
+    hn::StoreU(hn::DemoteTo(dr, hn::BitCast(di, Narrow(type, d, x))), dr, static_cast<typename Type::Raw*>(p));
+  }
+}
+
+template <class Type, class D>
+HWY_INLINE void StoreF32Part(Type type, D d, hn::Vec<D> x, void* p, size_t count) {
+  using Raw = typename Type::Raw;
+  HWY_ALIGN Raw lanes[hn::MaxLanes(d)];
+  StoreF32(type, d, x, lanes);
+  __builtin_memcpy(p, lanes, count * sizeof(Raw));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace fovea::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

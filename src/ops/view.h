@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the user's tensor, already checked, to the kernels' view.
+#pragma once
+
+#include "base/tensor.h"
+#include "shared/view.h"
+
+namespace fovea {
+
+inline View view(const fovea_tensor& t) {
+  View v{.data = t.data, .dtype = dtype(t), .rank = t.rank};
+  for (int i = 0; i < t.rank; ++i) {
+    v.shape[i] = t.shape[i];
+    v.stride[i] = t.stride[i];
+  }
+  return v;
+}
+
+// The same with leading dimensions of one, so that kernels know one rank. Absent stays absent.
+inline View view_of_rank(const fovea_tensor& t, int rank) {
+  if (!present(t)) return {};
+  View v{.data = t.data, .dtype = dtype(t), .rank = rank};
+  const int lead = rank - t.rank;
+  for (int i = 0; i < rank; ++i) {
+    v.shape[i] = i < lead ? 1 : t.shape[i - lead];
+    v.stride[i] = i < lead ? 0 : t.stride[i - lead];
+  }
+  return v;
+}
+
+}  // namespace fovea
