@@ -30,7 +30,7 @@ SEES = {
     "apps": (PUBLIC + ["apps"], ["CLI", "nlohmann", "pcre2.h"]),
     "bench": (PUBLIC + ["bench"], ["benchmark"]),
     "tests": (["*"], ["gtest", "gmock", "hwy", "nlohmann"]),
-    "tests/oracle": (["tests/oracle"], []),
+    "tests/oracle": (PUBLIC + ["tests/oracle"], []),
     "tests/apps": (PUBLIC + ["apps", "tests"], ["gtest", "gmock", "nlohmann"]),
     "tests/install": (PUBLIC, []),
 }
