@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# One command for each habit; `make` lists them. Settings: BUILD (preset), PREFIX (of install), PROMPT (of demo),
+# One command for each habit; `make` lists them. Settings: BUILD (preset), PREFIX (of install), PROMPT and MODEL (of demo),
 # TIDY (of lint: --all for every file).
 BUILD ?= release
 PREFIX ?= /usr/local
 PROMPT ?= Why do language models keep a cache of keys and values?
 
 DIR := build-$(BUILD)
-MODEL := models/SmolLM2-135M-Instruct.Q4_1.gguf
+MODEL ?= models/SmolLM2-135M-Instruct.Q4_1.gguf
 JOBS := $(shell nproc)
 
 .DEFAULT_GOAL := help
@@ -17,14 +17,14 @@ help: ## this list
 
 demo: $(DIR)/build.ninja ## let a small language model answer PROMPT
 	@cmake --build $(DIR) --target fovea_cli
-	@tools/fetch_model.py
+	@[ -f $(MODEL) ] || tools/fetch_model.py
 	@$(DIR)/bin/fovea generate --model $(MODEL) --chat --prompt "$(PROMPT)" -n 48
 
 build: $(DIR)/build.ninja ## compile everything
 	@cmake --build $(DIR)
 
 test: build ## compile everything and run every test
-	@tools/fetch_model.py || echo "Tests that need the model are skipped."
+	@[ -f $(MODEL) ] || tools/fetch_model.py || echo "Tests that need the model are skipped."
 	@ctest --test-dir $(DIR) --output-on-failure --no-tests=error -j $(JOBS) --progress
 
 bench: build ## run the benchmarks

@@ -34,6 +34,8 @@ SEES = {
     "tests/apps": (PUBLIC + ["apps", "tests"], ["gtest", "gmock", "nlohmann"]),
     "tests/install": (PUBLIC, []),
 }
+# What these may include of the system; all others may include anything of it.
+SYSTEM = {"src/shared": [], "include/fovea/*.h": ["stdint.h"]}
 SEARCH = ["src", "include", "apps", "tests", "bench"]
 # An include in angle brackets of a known outside library; any other one is the system's.
 OUTSIDE = re.compile(r"^(hwy|CLI|nlohmann|gtest|gmock|benchmark|torch|ATen|c10|cuda|cuda_\w+|cublas\w*|nvrtc|nccl|pybind11)[/.]"
@@ -97,6 +99,10 @@ def include_errors(path, lines):
             yield number, f"includes {name}, which is not in this tree"
         elif target is not None and not allowed(target, layers):
             yield number, f"{row} may not include {target}; it sees {', '.join(layers)}"
+        elif target is None:
+            for pattern, names in SYSTEM.items():
+                if (path.match(pattern) or row == pattern) and name not in names:
+                    yield number, f"{pattern} may not include <{name}>"
 
 
 def form_errors(path, text, lines):
