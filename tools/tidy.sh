@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs clang-tidy over the library and the apps: files changed since main, or all of them with --all.
+# Runs clang-tidy over the library and the apps: files changed since main with every check, or all files (--all) without
+# the static analyser, which takes three times as long as everything else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,7 +9,9 @@ cd "$(dirname "$0")/.."
 build=build-dev
 [ -f $build/compile_commands.json ] || cmake --preset dev >/dev/null
 
+checks=()
 if [ "${1:-}" = --all ]; then
+  checks=(--checks=-clang-analyzer-*)
   files=$(git ls-files -co --exclude-standard -- 'src/*.cpp' 'apps/*.cpp')
 else
   base=$(git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)
@@ -17,4 +20,5 @@ else
 fi
 [ -n "$files" ] || { echo "clang-tidy: no changed file"; exit 0; }
 echo "clang-tidy: $(wc -w <<<"$files") files"
-xargs -P "$(nproc)" -n 1 clang-tidy --quiet -p $build <<<"$files" 2> >(grep -v 'warnings generated\|Suppressed\|Use -header-filter' >&2)
+xargs -P "$(nproc)" -n 1 \
+  clang-tidy --quiet "${checks[@]}" -p $build <<<"$files" 2> >(grep -v 'warnings generated\|Suppressed\|Use -header-filter' >&2)

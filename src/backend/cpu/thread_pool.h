@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "fovea/core.h"
+#include "base/status.h"
 
 namespace fovea::cpu {
 
