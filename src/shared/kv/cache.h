@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// A KV cache as kernels see it: facts for planning, the device block, and the one place that turns a token into an
+// address. Freestanding.
+#pragma once
+
+#include "shared/kv/codec.h"
+#include "shared/kv/shard.h"
+#include "shared/view.h"
+
+namespace fovea {
+
+enum class KvLayout : int { contiguous = 0, ragged = 1, paged = 2, paged_csr = 3 };
+
+struct KvSideSpec {
+  Codec codec = Codec::none;
+  ScaleKind scale_kind = ScaleKind::none;
+  Dtype scale_dtype = Dtype::none;
+  int scale_group = 0;  // dims
+  bool operator==(const KvSideSpec&) const = default;
+};
+
+// What a plan may know of a cache.
+struct KvSpec {
+  int heads = 0;
+  int d_k = 0;  // with d_rope
+  int d_v = 0;
+  int d_rope = 0;
+  Dtype rope_dtype = Dtype::none;
+  int page_size = 0;  // tokens
+  int v_in_k = 0;
+  KvSideSpec k;
+  KvSideSpec v;  // k's where v_in_k
+  // Only where sequences are read through the cache:
+  KvLayout layout = KvLayout::contiguous;
+  int has_v_page_table = 0;
+  int has_kv_lens = 0;
+  int has_starts = 0;
+  Shard shard;
+  i64_t max_len = 0;  // the most tokens of one sequence that this rank may hold
+  bool operator==(const KvSpec&) const = default;
+};
+
+struct KvStream {
+  char* base = nullptr;
+  i64_t page_stride = 0;   // bytes
+  i64_t token_stride = 0;  // bytes
+  i64_t head_stride = 0;   // bytes
+};
+
+struct KvView {
+  KvSpec spec;
+  i64_t pages = 0;  // in the pool
+  KvStream k;
+  KvStream v;  // k where v_in_k
+  KvStream k_scale;
+  KvStream v_scale;
+  KvStream k_rope;
+  View page_table;     // [batch, columns], or [entries] with page_indptr
+  View v_page_table;   // as page_table; absent where V shares it
+  View page_indptr;    // [batch + 1]
+  View kv_lens;        // [batch]
+  View starts;         // [batch]
+  View cu_seqlens_kv;  // [batch + 1]
+};
+
+struct KvSlot {
+  i64_t page = 0;
+  i64_t offset = 0;  // tokens, in [0, page_size)
+};
+
+constexpr KvSlot kv_slot(i64_t slot, int page_size) {
+  return {slot / page_size, slot % page_size};
+}
+
+// The page id that column `column` of request b's table holds, in the table of K or of V.
+inline i64_t kv_page_id(const KvView& kv, const View& table, i64_t b, i64_t column) {
+  return kv.spec.layout == KvLayout::paged ? index_at(table, b, column)
+                                           : index_at(table, index_at(kv.page_indptr, b) + column);
+}
+
+// Where token t (counted on this rank) of request b is stored, by the table of K or of V.
+inline KvSlot kv_locate(const KvView& kv, const View& table, i64_t b, i64_t t) {
+  switch (kv.spec.layout) {
+    case KvLayout::contiguous:
+      return {b, t};
+    case KvLayout::ragged:
+      return {0, index_at(kv.cu_seqlens_kv, b) + t};
+    default:
+      const i64_t column = t / kv.spec.page_size;
+      return {kv_page_id(kv, table, b, column), t - column * kv.spec.page_size};
+  }
+}
+inline KvSlot kv_locate_k(const KvView& kv, i64_t b, i64_t t) {
+  return kv_locate(kv, kv.page_table, b, t);
+}
+inline KvSlot kv_locate_v(const KvView& kv, i64_t b, i64_t t) {
+  return kv_locate(kv, kv.v_page_table.given() ? kv.v_page_table : kv.page_table, b, t);
+}
+
+// How many tokens of request b its pages, or its part of a ragged buffer, can hold on this rank.
+inline i64_t kv_capacity(const KvView& kv, i64_t b) {
+  switch (kv.spec.layout) {
+    case KvLayout::contiguous:
+      return kv.spec.page_size;
+    case KvLayout::ragged:
+      return index_at(kv.cu_seqlens_kv, b + 1) - index_at(kv.cu_seqlens_kv, b);
+    case KvLayout::paged:
+      return kv.page_table.shape[1] * kv.spec.page_size;
+    default:
+      return (index_at(kv.page_indptr, b + 1) - index_at(kv.page_indptr, b)) * kv.spec.page_size;
+  }
+}
+
+// Tokens of request b over all ranks, and the first one that may be seen.
+inline i64_t kv_len(const KvView& kv, i64_t b) {
+  return kv.kv_lens.given() ? index_at(kv.kv_lens, b) : kv_capacity(kv, b);
+}
+inline i64_t kv_start(const KvView& kv, i64_t b) {
+  return kv.starts.given() ? index_at(kv.starts, b) : 0;
+}
+
+// The one address of a vector of a head, in bytes.
+inline char* kv_address(const KvStream& s, KvSlot slot, i64_t head) {
+  return s.base + slot.page * s.page_stride + slot.offset * s.token_stride + head * s.head_stride;
+}
+
+// The scale of a vector; for kind group of its first group, the next ones follow packed. Strides that a kind does not
+// use are zero, so one address serves all kinds.
+inline float kv_scale(const KvSideSpec& side, const KvStream& s, KvSlot slot, i64_t head, int group = 0) {
+  if (side.scale_kind == ScaleKind::none) return 1.0f;
+  return float_at(kv_address(s, slot, head) + group * dtype_block_bytes(side.scale_dtype), side.scale_dtype);
+}
+
+}  // namespace fovea
