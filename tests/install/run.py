@@ -37,7 +37,8 @@ def kind_of(folder):
 
 
 def install(build, work, settings):
-    shutil.rmtree(work, ignore_errors=True)
+    for kind in KINDS:
+        shutil.rmtree(work / kind, ignore_errors=True)
     kind = kind_of(build / "src")
     run("cmake", "--install", build, "--prefix", work / kind)
     other = "static" if kind == "shared" else "shared"
