@@ -82,8 +82,9 @@ typedef enum fovea_rope_scaling {
   FOVEA_ROPE_SCALING_LONGROPE = 5
 } fovea_rope_scaling;
 
-/* How positions become angles. Pair i of rotary_dim / 2 turns by position * inv_freq[i], computed in f32 from an f64
- * table, or by the given tables. docs/rope.md has the formula of each scaling. */
+/* How positions become angles. Pair i of rotary_dim / 2 turns by position * inv_freq[i], computed in f64 and rounded to
+ * f32 as cos and sin, or by the given tables. An option that the scaling does not use must stay at its default.
+ * docs/rope.md has the formula of each scaling. */
 typedef struct fovea_rope_config {
   uint32_t struct_size FOVEA_DEFAULT(sizeof(struct fovea_rope_config));
   int32_t style FOVEA_DEFAULT(FOVEA_ROPE_NEOX);
@@ -91,7 +92,7 @@ typedef struct fovea_rope_config {
   int32_t scaling FOVEA_DEFAULT(FOVEA_ROPE_SCALING_NONE);
   double theta FOVEA_DEFAULT(10000.0);
   double factor FOVEA_DEFAULT(1.0);
-  int64_t original_max_position FOVEA_DEFAULT(0); /* yarn, llama3, longrope */
+  int64_t original_max_position FOVEA_DEFAULT(0); /* yarn, llama3, longrope: tokens the model was first trained for */
   double low_freq_factor FOVEA_DEFAULT(1.0);      /* llama3 */
   double high_freq_factor FOVEA_DEFAULT(4.0);     /* llama3 */
   double beta_fast FOVEA_DEFAULT(32.0);           /* yarn */
@@ -101,7 +102,9 @@ typedef struct fovea_rope_config {
   const float* short_factor FOVEA_DEFAULT(FOVEA_NULL);  /* longrope: host memory, [rotary_dim / 2] */
   const float* long_factor FOVEA_DEFAULT(FOVEA_NULL);   /* longrope: host memory, [rotary_dim / 2] */
   int32_t mrope_section[4] FOVEA_DEFAULT({0, 0, 0, 0}); /* M-RoPE: pairs per position row; sums to rotary_dim / 2 */
-  int32_t mrope_interleaved FOVEA_DEFAULT(0);           /* 1: rows alternate pair by pair until a section is used up */
+  int32_t mrope_interleaved
+      FOVEA_DEFAULT(0);                   /* 1: pair i turns by row i % rows while its section lasts, else by row 0 */
+  int32_t yarn_truncate FOVEA_DEFAULT(1); /* yarn: 1 = the blend begins and ends at whole pairs */
   fovea_tensor cos FOVEA_DEFAULT({}); /* optional f32 [positions, rotary_dim / 2]: used instead of theta and scaling */
   fovea_tensor sin FOVEA_DEFAULT({});
 } fovea_rope_config;

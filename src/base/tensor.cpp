@@ -92,6 +92,7 @@ Status check_same_shape(const char* name, const fovea_tensor& t, const char* oth
 }
 
 Status check_writable(const char* name, const fovea_tensor& t) {
+  if (elements(t) == 0) return {};
   for (int i = 0; i < t.rank; ++i) {
     if (t.shape[i] > 1 && t.stride[i] == 0) {
       return invalid_value(std::string(name) + ".stride[" + std::to_string(i) + "]", 0,
