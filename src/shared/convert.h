@@ -20,6 +20,11 @@ constexpr u32_t bits_of_float(float x) {
   return __builtin_bit_cast(u32_t, x);
 }
 
+// A little-endian 16-bit word at any address.
+constexpr u16_t u16_at(const u8_t* p) {
+  return static_cast<u16_t>(p[0] | p[1] << 8);
+}
+
 constexpr float bf16_to_f32(u16_t h) {
   return float_of_bits(static_cast<u32_t>(h) << 16);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// embed: what a plan is made from, and the block a kernel receives. Freestanding.
 #pragma once
 
 #include "shared/view.h"
@@ -6,11 +7,21 @@
 namespace fovea {
 
 struct EmbedSpec {
+  Dtype ids = Dtype::none;
+  Dtype table = Dtype::none;
+  Dtype out = Dtype::none;
+  i64_t tokens = 0;  // the most a run may have
+  i64_t vocab = 0;
+  i64_t n = 0;
   bool operator==(const EmbedSpec&) const = default;
 };
 
 struct EmbedArgs {
   EmbedSpec spec;
+  View ids;    // [tokens]
+  View table;  // [vocab, n]
+  View out;    // [tokens, n]
+  float scale = 1;
 };
 
 }  // namespace fovea

@@ -13,19 +13,17 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/norm.cpp"
 #include <hwy/foreach_target.h>
 //
-#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
-#include "backend/cpu/kernels/convert-inl.h"
+#include "backend/cpu/kernels/lanes-inl.h"
+#include "backend/cpu/kernels/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::cpu {
 namespace HWY_NAMESPACE {
 
 F32Vec Gate(GateKind kind, F32Vec g) {
-  const F32Tag d;
-  const F32Vec sigmoid = hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), hn::Exp(d, hn::Neg(g))));
-  return kind == GateKind::silu ? hn::Mul(g, sigmoid) : sigmoid;
+  return kind == GateKind::silu ? Silu(g) : Sigmoid(g);
 }
 
 // One row: where its operands are.
@@ -37,41 +35,12 @@ struct Row {
   char* out;
 };
 
-// Reads lanes [i, i + count) of a tensor of any float type.
-F32Vec Lanes(Dtype type, const char* p, i64_t i, size_t count) {
-  const F32Tag d;
-  return WithFloatType(type, [&](auto t) {
-    using Raw = typename decltype(t)::Raw;
-    const char* q = p + i * static_cast<i64_t>(sizeof(Raw));
-    return count == hn::Lanes(d) ? LoadF32(t, d, q) : LoadF32Part(t, d, q, count);
-  });
-}
-
-void PutLanes(Dtype type, F32Vec x, char* p, i64_t i, size_t count) {
-  const F32Tag d;
-  WithFloatType(type, [&](auto t) {
-    using Raw = typename decltype(t)::Raw;
-    char* q = p + i * static_cast<i64_t>(sizeof(Raw));
-    if (count == hn::Lanes(d)) {
-      StoreF32(t, d, x, q);
-    } else {
-      StoreF32Part(t, d, x, q, count);
-    }
-  });
-}
-
 // What is normalised: lanes of x, with residual and a first gate.
 F32Vec Input(const NormArgs& a, const Row& row, i64_t i, size_t count) {
   F32Vec x = Lanes(a.x.dtype, row.x, i, count);
   if (row.residual) x = hn::Add(x, Lanes(a.residual.dtype, row.residual, i, count));
   if (a.spec.gate_first) x = hn::Mul(x, Gate(a.spec.gate_kind, Lanes(a.gate.dtype, row.gate, i, count)));
   return x;
-}
-
-template <class Body>
-void ForLanes(i64_t n, const Body& body) {
-  const i64_t step = static_cast<i64_t>(hn::Lanes(F32Tag()));
-  for (i64_t i = 0; i < n; i += step) body(i, static_cast<size_t>(n - i < step ? n - i : step));
 }
 
 void NormRow(const NormArgs& a, const Row& row) {
