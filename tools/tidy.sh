@@ -6,8 +6,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # One instruction set: each kernel file is then read once.
-build=build-dev
-[ -f $build/compile_commands.json ] || cmake --preset dev >/dev/null
+build="build-dev"
+[ -f "$build"/compile_commands.json ] || cmake --preset dev >/dev/null
 
 checks=()
 if [ "${1:-}" = --all ]; then
@@ -21,4 +21,4 @@ fi
 [ -n "$files" ] || { echo "clang-tidy: no changed file"; exit 0; }
 echo "clang-tidy: $(wc -w <<<"$files") files"
 xargs -P "$(nproc)" -n 1 \
-  clang-tidy --quiet "${checks[@]}" -p $build <<<"$files" 2> >(grep -v 'warnings generated\|Suppressed\|Use -header-filter' >&2)
+  clang-tidy --quiet "${checks[@]}" -p "$build" <<<"$files" 2> >(grep -v 'warnings generated\|Suppressed\|Use -header-filter' >&2)
