@@ -80,6 +80,14 @@ TEST(KvAddress, FollowsTheFourLayouts) {
   EXPECT_EQ(kv_capacity(paged, 0), 6);
   EXPECT_EQ(paged.spec.max_len, 6);
 
+  std::vector<int32_t> own_table = {0, 2, 1, 3};
+  kv.v_page_table = index_tensor(own_table, {2, 2});
+  KvView two_tables;
+  bound(two_tables);
+  EXPECT_EQ(offset(two_tables, 0, 4, 1), 1 * 96 + 1 * 32 + 16);
+  EXPECT_EQ(kv_locate_v(two_tables, 0, 4).page, 2);
+  kv.v_page_table = {};
+
   kv.page_table = index_tensor(table, {4});
   kv.page_indptr = index_tensor(indptr, {3});
   KvView csr;
