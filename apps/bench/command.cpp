@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/command.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include "bench/report.h"
+#include "engine/error.h"
+
+namespace fovea::bench {
+
+namespace {
+
+constexpr uint64_t kMaxRoofBytes = uint64_t{1} << 30;
+
+// What every operation's command has beside its shape.
+struct RunOptions {
+  std::string preset, device = "cpu", isa;
+  int32_t threads = 0;
+  uint64_t seed = 0;
+  int64_t samples = 21;
+  int64_t memory = 256;  // MiB
+  bool json = false;
+};
+
+// One line on a terminal that says what is going on; nothing elsewhere.
+class Progress {
+ public:
+  void say(const std::string& text) const {
+    if (shown_) std::fprintf(stderr, "\r\033[K%s", text.c_str());
+  }
+  ~Progress() { say(""); }
+
+ private:
+  bool shown_ = isatty(STDERR_FILENO) == 1;
+};
+
+Report run(int32_t op, const Shape& shape, const RunOptions& o) {
+  const Context context({.threads = o.threads, .isa = o.isa.empty() ? nullptr : o.isa.c_str()});
+  const uint64_t rotate_bytes = static_cast<uint64_t>(o.memory) << 20;
+  const Progress progress;
+  progress.say("filling memory");
+  const std::unique_ptr<Case> c = make_case(context, op, shape, rotate_bytes, o.seed);
+  Report report{.op = op,
+                .preset = o.preset,
+                .shape = shape,
+                .device = context.info(),
+                .kernel = c->explain(),
+                .sets = c->sets(),
+                .bytes = c->bytes(),
+                .seed = o.seed,
+                .work = c->work()};
+  progress.say("warming up");
+  report.timing = measure(*c, o.samples, [&](int64_t done) {
+    progress.say("sample " + std::to_string(done + 1) + " of " + std::to_string(o.samples));
+  });
+  progress.say("measuring the roof");
+  const double touched = static_cast<double>(c->sets()) * c->work().bytes;
+  report.roof =
+      measure_roof(report.device.threads, report.device.isa, std::min(kMaxRoofBytes, static_cast<uint64_t>(touched)));
+  return report;
+}
+
+// The options of one operation's command: shapes stay texts until the preset is known, which they override.
+struct Command {
+  int32_t op = 0;
+  RunOptions run;
+  std::vector<std::pair<const Option*, CLI::Option*>> given;
+
+  Shape shape() const {
+    Shape shape;
+    if (!run.preset.empty()) apply_preset(op, run.preset, shape);
+    for (const auto& [option, parsed] : given) {
+      if (parsed->count() == 0) continue;
+      const bool flag = std::holds_alternative<Flag>(option->kind);
+      set_option(shape, *option, flag ? "true" : parsed->as<std::string>());
+    }
+    return shape;
+  }
+};
+
+std::string words_of(const Option& option) {
+  const auto* choice = std::get_if<Choice>(&option.kind);
+  if (choice == nullptr) return std::holds_alternative<Real>(option.kind) ? "X" : "N";
+  std::string words;
+  for (const Word& word : choice->words) words += (words.empty() ? "" : "|") + std::string(word.name);
+  return words;
+}
+
+void add_shape_options(CLI::App& app, Command& command) {
+  for (const Option& option : options()) {
+    if (!option.applies_to(command.op)) continue;
+    if (std::holds_alternative<Flag>(option.kind)) {
+      command.given.emplace_back(&option, app.add_flag(option.name, option.help)->group("Shape"));
+      continue;
+    }
+    CLI::Option* parsed = app.add_option(option.name, option.help)->group("Shape");
+    parsed->type_name(words_of(option))->default_str(option_text(Shape(), option));
+    command.given.emplace_back(&option, parsed);
+  }
+}
+
+void add_run_options(CLI::App& app, RunOptions& run) {
+  app.add_option("--preset", run.preset, "sizes of a model in a phase; options beside it override it")
+      ->type_name("NAME");
+  app.add_option("--device", run.device, "where to run")->check(CLI::IsMember({"cpu"}))->capture_default_str();
+  app.add_option("--threads", run.threads, "threads; 0: one per core")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  app.add_option("--isa", run.isa, "instruction set; `fovea info` names those here")->type_name("NAME");
+  app.add_option("--seed", run.seed, "of the random data")->capture_default_str();
+  app.add_option("--samples", run.samples, "times that are taken")->check(CLI::Range(1, 100000))->capture_default_str();
+  app.add_option("--memory", run.memory, "MiB that calls touch before operands come again")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_flag("--json", run.json, "print JSON");
+}
+
+void list_presets(std::ostream& out) {
+  size_t width = 0;
+  for (const Preset& preset : presets()) width = std::max(width, preset.name.size());
+  for (const Preset& preset : presets()) {
+    out << preset.name << std::string(width + 2 - preset.name.size(), ' ') << preset.options << "\n";
+  }
+}
+
+const char* text_of(int32_t op) {
+  switch (op) {
+#define FOVEA_OP(name, Name, NAME, value, text) \
+  case value:                                   \
+    return text;
+#include "fovea/operations.def"
+#undef FOVEA_OP
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, std::ostream& out) {
+  CLI::App* bench = app.add_subcommand("bench", "time an operation beside the limits of this machine");
+  bench->require_subcommand(0, 1);
+  const auto list = std::make_shared<bool>(false);
+  bench->add_flag("--list-presets", *list, "name the presets and exit");
+  bench->callback([bench, list, &out] {
+    if (*list) return list_presets(out);
+    if (bench->get_subcommands().empty()) throw app::Error("bench needs an operation; `fovea bench --help` names them");
+  });
+  for (const Word& op : operations()) {
+    CLI::App* sub = bench->add_subcommand(op.name, text_of(op.value));
+    const auto command = std::make_shared<Command>();
+    command->op = op.value;
+    add_run_options(*sub, command->run);
+    add_shape_options(*sub, *command);
+    sub->callback([command, &out] {
+      const Report report = run(command->op, command->shape(), command->run);
+      out << (command->run.json ? to_json(report) : to_text(report));
+    });
+  }
+}
+
+}  // namespace fovea::bench
