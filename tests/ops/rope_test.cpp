@@ -7,8 +7,8 @@
 #include <map>
 
 #include "fovea/fovea.hpp"
-#include "ops/rope_reference.h"
 #include "oracle/numbers.h"
+#include "oracle/rope64.h"
 #include "support/backends.h"
 #include "support/check.h"
 #include "support/tensors.h"
@@ -19,6 +19,7 @@ using namespace fovea::test;
 using fovea::Result;
 using fovea::RopeConfig;
 using fovea::RopeParams;
+using fovea::oracle::rope_head;
 using fovea::oracle::ulp;
 
 constexpr int32_t kFloats[] = {FOVEA_F32, FOVEA_F16, FOVEA_BF16};

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <stdexcept>
+#include <vector>
 
 namespace fovea::oracle {
 namespace {
@@ -96,6 +97,17 @@ template <class T>
 void store(void* at, T x) {
   std::memcpy(at, &x, sizeof x);
 }
+
+// Every value of a 16-bit type, so that decoding large caches costs a load.
+double decode_half(int32_t dtype, uint16_t bits) {
+  const auto table = [](int32_t type) {
+    std::vector<double> values(65536);
+    for (uint32_t i = 0; i < values.size(); ++i) values[i] = decode_bits(format(type), i);
+    return values;
+  };
+  static const std::vector<double> f16 = table(FOVEA_F16), bf16 = table(FOVEA_BF16);
+  return dtype == FOVEA_F16 ? f16[bits] : bf16[bits];
+}
 }  // namespace
 
 double decode(int32_t dtype, const void* at) {
@@ -115,7 +127,7 @@ double decode(int32_t dtype, const void* at) {
     case FOVEA_E4M3:
       return decode_bits(format(dtype), load<uint8_t>(at));
     default:
-      return decode_bits(format(dtype), load<uint16_t>(at));
+      return decode_half(dtype, load<uint16_t>(at));
   }
 }
 
@@ -141,6 +153,7 @@ void encode(int32_t dtype, void* at, double x) {
 }
 
 double round_to(int32_t dtype, double x) {
+  if (dtype == FOVEA_F32) return static_cast<float>(x);
   const Format f = format(dtype);
   return decode_bits(f, encode_bits(f, x));
 }

@@ -21,10 +21,10 @@ struct Backend {
 const std::vector<Backend>& backends();
 Context cpu_context(int32_t threads, const char* isa = nullptr);
 
-// Plans, then runs in scratch of exactly the size asked for, between guard pages and full of 0xFF, with a zeroed sync
-// that must be zero again afterwards. `exec` adds flags and the status word.
+// Plans, then runs in scratch of exactly the size asked for, between guard pages and full of `scratch_fill`, with a
+// zeroed sync that must be zero again afterwards. `exec` adds flags and the status word.
 template <class Params>
-Result run(const Context& context, const Params& params, Exec exec = {}) {
+Result run(const Context& context, const Params& params, Exec exec = {}, uint8_t scratch_fill = kPoison) {
   fovea_plan* raw = nullptr;
   constexpr int32_t op = detail::op_of<Params>::value;
   if (const fovea_status code = fovea_plan_create(context.get(), op, &params, &raw); code != FOVEA_OK) {
@@ -32,9 +32,8 @@ Result run(const Context& context, const Params& params, Exec exec = {}) {
   }
   const std::unique_ptr<fovea_plan, decltype(&fovea_plan_destroy)> plan(raw, fovea_plan_destroy);
   EXPECT_EQ(fovea_plan_workspace(raw, &exec.scratch_bytes, &exec.sync_bytes), FOVEA_OK);
-  // Rounded up to keep the base aligned while the end touches the guard page.
-  const Guarded scratch((exec.scratch_bytes + 127) / 128 * 128);
-  const Guarded sync((exec.sync_bytes + 127) / 128 * 128, Place::end, 0);
+  const Guarded scratch(exec.scratch_bytes, Place::end, scratch_fill);  // of any alignment
+  const Guarded sync((exec.sync_bytes + 7) / 8 * 8, Place::end, 0);
   exec.scratch = scratch.data();
   exec.sync = sync.data();
   const Result result = detail::result(fovea_plan_run(raw, &params, &exec));

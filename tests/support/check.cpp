@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/check.h"
 
+#include <cctype>
 #include <cmath>
 #include <sstream>
 
@@ -62,6 +63,14 @@ double distance(const std::vector<double>& a, const std::vector<double>& b, cons
   double most = 0;
   for (size_t i = 0; i < a.size(); ++i) most = std::max(most, excess(a[i], b[i], bound[i]));
   return most;
+}
+
+::testing::AssertionResult names(const std::string& message, const std::string& word) {
+  const auto inside = [&](size_t i) { return i < message.size() && (std::isalnum(message[i]) || message[i] == '_'); };
+  for (size_t at = message.find(word); at != std::string::npos; at = message.find(word, at + 1)) {
+    if ((at == 0 || !inside(at - 1)) && !inside(at + word.size())) return ::testing::AssertionSuccess();
+  }
+  return ::testing::AssertionFailure() << "'" << word << "' is not in: " << message;
 }
 
 }  // namespace fovea::test

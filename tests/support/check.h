@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "fovea/fovea.h"
@@ -22,5 +23,8 @@ namespace fovea::test {
                                 double relative);
 // The largest |a - b| / bound; infinite where one is NaN and the other not. Tells whether an option changed something.
 double distance(const std::vector<double>& a, const std::vector<double>& b, const std::vector<double>& bound);
+
+// Does the message hold `word` as a whole: an argument's name, a value?
+::testing::AssertionResult names(const std::string& message, const std::string& word);
 
 }  // namespace fovea::test

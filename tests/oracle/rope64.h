@@ -9,7 +9,7 @@
 
 #include "fovea/fovea.h"
 
-namespace fovea::test {
+namespace fovea::oracle {
 
 struct Frequencies {
   std::vector<long double> per_pair;
@@ -112,4 +112,4 @@ inline std::vector<double> rope_head(const fovea_rope_config& c, std::vector<dou
   return x;
 }
 
-}  // namespace fovea::test
+}  // namespace fovea::oracle
