@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace fovea::app {
+namespace {
+
+constexpr std::string_view kArchitecture = "llama";
+
+struct WeightType {
+  uint32_t gguf;
+  int32_t dtype;
+};
+constexpr WeightType kWeightTypes[] = {
+    {0, FOVEA_F32}, {1, FOVEA_F16}, {30, FOVEA_BF16}, {3, FOVEA_Q4_1}, {8, FOVEA_Q8_0}};
+
+std::string shape_text(std::span<const int64_t> shape) {
+  std::string out = "[";
+  for (size_t i = 0; i < shape.size(); ++i) out += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  return out + "]";
+}
+
+std::string key(std::string_view name) {
+  return std::string(kArchitecture) + "." + std::string(name);
+}
+
+}  // namespace
+
+Model::Model(Gguf file) : file_(std::move(file)) {
+  if (const std::string_view arch = file_.get_string("general.architecture"); arch != kArchitecture) {
+    throw Error(file_.name() + ": architecture '" + std::string(arch) + "' is not supported, only llama");
+  }
+  read_config();
+  read_rope();
+  read_weights();
+}
+
+void Model::read_config() {
+  const auto size = [&](std::string_view name, std::optional<uint64_t> otherwise = {}) {
+    const uint64_t value = file_.get_uint(key(name), otherwise);
+    if (value < 1 || value > (1u << 30)) {
+      throw Error(file_.name() + ": metadata '" + key(name) + "' is " + std::to_string(value) +
+                  ", allowed are 1 to 2^30");
+    }
+    return static_cast<int64_t>(value);
+  };
+  ModelConfig& c = config_;
+  c.layers = size("block_count");
+  c.hidden = size("embedding_length");
+  c.heads = size("attention.head_count");
+  c.kv_heads = size("attention.head_count_kv", static_cast<uint64_t>(c.heads));
+  c.ffn = size("feed_forward_length");
+  c.context = size("context_length");
+  c.d_k = size("attention.key_length", static_cast<uint64_t>(std::max<int64_t>(1, c.hidden / c.heads)));
+  c.d_v = size("attention.value_length", static_cast<uint64_t>(c.d_k));
+  c.window = static_cast<int64_t>(file_.get_uint(key("attention.sliding_window"), 0));
+  c.norm_eps = static_cast<float>(file_.get_float(key("attention.layer_norm_rms_epsilon")));
+  c.vocab = static_cast<int64_t>(file_.get_strings("tokenizer.ggml.tokens").size());
+  if (c.heads % c.kv_heads != 0) {
+    throw Error(file_.name() + ": " + std::to_string(c.heads) + " query heads cannot share " +
+                std::to_string(c.kv_heads) + " kv heads evenly");
+  }
+  if (const uint64_t experts = file_.get_uint(key("expert_count"), 0); experts != 0) {
+    throw Error(file_.name() + ": mixture of " + std::to_string(experts) + " experts is not supported");
+  }
+}
+
+// llama-arch files hold Q and K with their rows permuted for rotation of adjacent pairs.
+void Model::read_rope() {
+  rope_.style = FOVEA_ROPE_GPTJ;
+  const uint64_t rotary = file_.get_uint(key("rope.dimension_count"), static_cast<uint64_t>(config_.d_k));
+  rope_.rotary_dim = static_cast<int32_t>(std::min<uint64_t>(rotary, 1u << 20));
+  rope_.theta = file_.get_float(key("rope.freq_base"), 10000.0);
+  const std::string_view scaling = file_.get_string(key("rope.scaling.type"), "none");
+  if (scaling == "linear") {
+    rope_.scaling = FOVEA_ROPE_SCALING_LINEAR;
+    rope_.factor = file_.get_float(key("rope.scaling.factor"));
+  } else if (scaling == "yarn") {
+    rope_.scaling = FOVEA_ROPE_SCALING_YARN;
+    rope_.factor = file_.get_float(key("rope.scaling.factor"));
+    rope_.original_max_position = static_cast<int64_t>(file_.get_uint(key("rope.scaling.original_context_length")));
+  } else if (scaling != "none") {
+    throw Error(file_.name() + ": rope scaling '" + std::string(scaling) + "' is not supported (none, linear, yarn)");
+  }
+  if (const GgufTensor* factors = file_.find_tensor("rope_freqs.weight")) {
+    const Tensor t = need("rope_freqs.weight", {rope_.rotary_dim / 2});
+    if (t.dtype != FOVEA_F32 || scaling != "none") {
+      throw Error(file_.name() + ": rope_freqs.weight must be F32 and stand alone, without rope.scaling.type");
+    }
+    // Llama 3 files carry the finished divisors; LongRoPE is the scaling that takes such a list.
+    rope_factors_.resize(static_cast<size_t>(rope_.rotary_dim / 2));
+    std::memcpy(rope_factors_.data(), factors->data, rope_factors_.size() * sizeof(float));
+    rope_.scaling = FOVEA_ROPE_SCALING_LONGROPE;
+    rope_.short_factor = rope_.long_factor = rope_factors_.data();
+    rope_.original_max_position = rope_.max_position = config_.context;
+    rope_.attention_factor = 1.0;
+  }
+}
+
+Tensor Model::find(const std::string& name, std::vector<int64_t> shape) {
+  const GgufTensor* found = file_.find_tensor(name);
+  if (found == nullptr) return {};
+  ++used_;
+  std::vector<int64_t> have;  // outermost first, as the library has it
+  for (uint32_t i = found->n_dims; i-- > 0;) have.push_back(static_cast<int64_t>(found->dims[i]));
+  if (have != shape) {
+    throw Error(file_.name() + ": tensor '" + name + "' has shape " + shape_text(have) + ", wanted " +
+                shape_text(shape));
+  }
+  for (const WeightType& type : kWeightTypes) {
+    if (type.gguf != found->type->id) continue;
+    return shape.size() == 1 ? tensor(found->data, type.dtype, {shape[0]})
+                             : tensor(found->data, type.dtype, {shape[0], shape[1]});
+  }
+  std::string allowed;
+  for (const WeightType& type : kWeightTypes) {
+    allowed += (allowed.empty() ? "" : ", ") + std::string(find_tensor_type(type.gguf)->name);
+  }
+  throw Error(file_.name() + ": tensor '" + name + "' has type " + std::string(found->type->name) + ", supported are " +
+              allowed);
+}
+
+Tensor Model::need(const std::string& name, std::vector<int64_t> shape) {
+  const Tensor t = find(name, std::move(shape));
+  if (t.dtype == FOVEA_DTYPE_NONE) throw Error(file_.name() + ": tensor '" + name + "' is missing");
+  return t;
+}
+
+void Model::read_weights() {
+  const ModelConfig& c = config_;
+  embedding_ = need("token_embd.weight", {c.vocab, c.hidden});
+  output_norm_ = need("output_norm.weight", {c.hidden});
+  output_ = find("output.weight", {c.vocab, c.hidden});
+  if (output_.dtype == FOVEA_DTYPE_NONE) output_ = embedding_;
+  const int64_t q = c.heads * c.d_k, k = c.kv_heads * c.d_k, v = c.kv_heads * c.d_v;
+  for (int64_t i = 0; i < c.layers; ++i) {
+    const std::string block = "blk." + std::to_string(i) + ".";
+    layers_.push_back({
+        .attn_norm = need(block + "attn_norm.weight", {c.hidden}),
+        .wq = need(block + "attn_q.weight", {q, c.hidden}),
+        .bq = find(block + "attn_q.bias", {q}),
+        .wk = need(block + "attn_k.weight", {k, c.hidden}),
+        .bk = find(block + "attn_k.bias", {k}),
+        .wv = need(block + "attn_v.weight", {v, c.hidden}),
+        .bv = find(block + "attn_v.bias", {v}),
+        .wo = need(block + "attn_output.weight", {c.hidden, c.heads * c.d_v}),
+        .bo = find(block + "attn_output.bias", {c.hidden}),
+        .ffn_norm = need(block + "ffn_norm.weight", {c.hidden}),
+        .w_gate = need(block + "ffn_gate.weight", {c.ffn, c.hidden}),
+        .w_up = need(block + "ffn_up.weight", {c.ffn, c.hidden}),
+        .w_down = need(block + "ffn_down.weight", {c.hidden, c.ffn}),
+    });
+  }
+  // A tensor this graph knows nothing of would change the answers: better no answer than a wrong one.
+  if (used_ != file_.tensors().size()) {
+    throw Error(file_.name() + ": has " + std::to_string(file_.tensors().size()) + " tensors, the llama graph uses " +
+                std::to_string(used_) + " of them; this variant is not supported");
+  }
+}
+
+}  // namespace fovea::app

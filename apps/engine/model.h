@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The weights of a Llama-architecture GGUF file as tensors that Fovea's operations take. Nothing is copied or
+// converted: every tensor points into the mapped file.
+#pragma once
+
+#include <fovea/fovea.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gguf.h"
+
+namespace fovea::app {
+
+struct ModelConfig {
+  int64_t layers = 0;
+  int64_t hidden = 0;    // width of the residual stream
+  int64_t heads = 0;     // query heads
+  int64_t kv_heads = 0;  // each serves heads / kv_heads query heads
+  int64_t d_k = 0;       // dims of Q and K per head
+  int64_t d_v = 0;
+  int64_t ffn = 0;  // width of the gated MLP
+  int64_t vocab = 0;
+  int64_t context = 0;  // positions the model was trained for
+  int64_t window = 0;   // keys a query sees, itself included; 0 = all
+  float norm_eps = 0;
+};
+
+// Matrices are [outputs, inputs]; biases are absent (dtype 0) in most models.
+struct LayerWeights {
+  Tensor attn_norm, wq, bq, wk, bk, wv, bv, wo, bo;
+  Tensor ffn_norm, w_gate, w_up, w_down;
+};
+
+class Model {
+ public:
+  // Another architecture, a missing tensor, one of a wrong shape or type, or one that the graph would not use: Error.
+  explicit Model(Gguf file);
+
+  const Gguf& file() const { return file_; }
+  const ModelConfig& config() const { return config_; }
+  const std::vector<LayerWeights>& layers() const { return layers_; }
+  const Tensor& embedding() const { return embedding_; }  // [vocab, hidden]
+  const Tensor& output_norm() const { return output_norm_; }
+  const Tensor& output() const { return output_; }  // [vocab, hidden]; the embedding where the two are tied
+  const RopeConfig& rope() const { return rope_; }
+
+ private:
+  void read_config();
+  void read_rope();
+  void read_weights();
+  Tensor find(const std::string& name, std::vector<int64_t> shape);
+  Tensor need(const std::string& name, std::vector<int64_t> shape);
+
+  Gguf file_;
+  ModelConfig config_;
+  std::vector<LayerWeights> layers_;
+  Tensor embedding_, output_norm_, output_;
+  RopeConfig rope_;
+  std::vector<float> rope_factors_;  // per-pair divisors of the angles; empty: none
+  size_t used_ = 0;                  // tensors of the file that have been looked up
+};
+
+}  // namespace fovea::app
