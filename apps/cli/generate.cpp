@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// fovea generate: answers prompts with a GGUF model.
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "commands.h"
+#include "device.h"
+#include "engine/chat_template.h"
+#include "engine/engine.h"
+#include "engine/prompt.h"
+#include "engine/utf8.h"
+#include "printer.h"
+#include "report.h"
+
+namespace fovea::app {
+namespace {
+
+std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "set in a signal handler");
+
+// The first Ctrl-C ends the run after its current step; a second one ends the process.
+void catch_interrupt() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { interrupted = true; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+struct GenerateOptions {
+  std::string model, prompt, prompts_file, system, kv = "f16";
+  bool has_prompt = false, has_system = false, chat = true, json = false;
+  int64_t max_tokens = 128;
+  EngineOptions engine;
+  Sampling sampling;
+  DeviceOptions device;
+};
+
+std::vector<std::string> read_prompts(const GenerateOptions& o) {
+  if (o.has_prompt && !o.prompts_file.empty()) throw Error("give --prompt or --prompts, not both");
+  if (!o.has_prompt && o.prompts_file.empty()) throw Error("give a prompt with --prompt or --prompts");
+  if (o.has_prompt) return {o.prompt};
+  std::ifstream in(o.prompts_file);
+  if (!in) throw Error(o.prompts_file + ": cannot open");
+  std::vector<std::string> prompts;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (!line.empty()) prompts.push_back(line);
+  }
+  if (in.bad()) throw Error(o.prompts_file + ": cannot read");
+  if (prompts.empty()) throw Error(o.prompts_file + ": holds no prompt");
+  return prompts;
+}
+
+std::vector<Request> make_requests(const GenerateOptions& o, const Tokenizer& tokenizer, const Gguf& file,
+                                   const std::vector<std::string>& prompts) {
+  std::optional<ChatTemplate> chat;
+  if (o.chat) chat = ChatTemplate::from_gguf(file);
+  std::vector<Request> requests;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    Request r;
+    r.prompt = chat ? chat_prompt(tokenizer, *chat, o.has_system ? &o.system : nullptr, prompts[i])
+                    : plain_prompt(tokenizer, prompts[i]);
+    r.max_new_tokens = o.max_tokens;
+    r.sampling = o.sampling;
+    r.sampling.seed += i;  // equal prompts of one file get different draws
+    requests.push_back(std::move(r));
+  }
+  return requests;
+}
+
+// A line on the terminal that says how far the prompts are read, and goes away.
+class Progress {
+ public:
+  explicit Progress(bool wanted) : wanted_(wanted) {}
+  void show(int64_t done, int64_t total) {
+    if (!wanted_ || done == total) return clear();
+    std::cerr << "\rreading prompts: " << done << " of " << total << " tokens" << std::flush;
+    shown_ = true;
+  }
+  void clear() {
+    if (shown_) std::cerr << "\r\033[K" << std::flush;
+    shown_ = false;
+  }
+
+ private:
+  bool wanted_;
+  bool shown_ = false;
+};
+
+nlohmann::json document(const GenerateOptions& o, const std::vector<std::string>& prompts, const Printer& printer,
+                        const RunResult& result) {
+  nlohmann::json answers = nlohmann::json::array();
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    answers.push_back({{"prompt", valid_utf8(prompts[i])},
+                       {"text", printer.text(i)},
+                       {"tokens", result.answers[i].tokens},
+                       {"finish", name_of(result.answers[i].finish)},
+                       {"shared_tokens", result.answers[i].shared_tokens}});
+  }
+  nlohmann::json out = stats_json(o.engine, result.stats);
+  out["answers"] = answers;
+  return out;
+}
+
+int run(GenerateOptions& o) {
+  if (o.model.empty()) throw Error("give a model with --model");
+  if (o.has_system && !o.chat) throw Error("--system needs a chat template: it cannot go with --no-chat");
+  const std::vector<std::string> prompts = read_prompts(o);
+  o.engine.codec = parse_codec(o.kv);
+  const Context context = o.device.open();
+  const Model model(Gguf::open(o.model));
+  const Tokenizer tokenizer(TokenizerSpec::from_gguf(model.file()));
+  const std::vector<Request> requests = make_requests(o, tokenizer, model.file(), prompts);
+
+  Printer printer(tokenizer, prompts, o.json ? nullptr : &std::cout);
+  Progress progress(isatty(STDERR_FILENO) != 0);
+  Hooks hooks;
+  hooks.interrupt = &interrupted;
+  hooks.on_token = [&](size_t request, Token token) {
+    progress.clear();
+    printer.token(request, token);
+  };
+  hooks.on_finish = [&](size_t request, const Answer&) { printer.finish(request); };
+  hooks.on_prompt = [&](int64_t done, int64_t total) { progress.show(done, total); };
+  catch_interrupt();
+  const RunResult result = Engine(context, model, tokenizer, o.engine).run(requests, hooks);
+  progress.clear();
+  for (size_t i = 0; i < prompts.size(); ++i) printer.finish(i);  // those that were interrupted
+  if (o.json) {
+    std::cout << document(o, prompts, printer, result).dump(2) << std::endl;
+  } else {
+    std::cerr << '\n' << stats_table(o.engine, result.stats) << std::flush;
+  }
+  if (!std::cout) throw Error("the answers cannot be written to stdout");
+  if (!interrupted) return 0;
+  std::cerr << "fovea: interrupted" << std::endl;
+  return kExitInterrupted;
+}
+
+}  // namespace
+
+Command add_generate(CLI::App& app) {
+  CLI::App* c = app.add_subcommand("generate", "Answer prompts with a GGUF model: text to stdout, figures to stderr");
+  const auto o = std::make_shared<GenerateOptions>();
+  const auto number = [&](const char* names, auto& value, auto low, auto high, const char* help) {
+    c->add_option(names, value, help)
+        ->type_name("N")
+        ->check(CLI::Range(low, high).description(""))
+        ->capture_default_str();
+  };
+  c->add_option("--model", o->model, "GGUF file of a Llama-architecture model; required")->type_name("FILE");
+  CLI::Option* prompt = c->add_option("--prompt", o->prompt, "the prompt");
+  c->add_option("--prompts", o->prompts_file, "file with a prompt on each line; all are answered together")
+      ->type_name("FILE");
+  c->add_flag("--chat,!--no-chat", o->chat,
+              "put prompts into the model's chat template (default), or give them as they are");
+  CLI::Option* system = c->add_option("--system", o->system, "system prompt of the chat");
+  number("-n,--max-tokens", o->max_tokens, 1, 1 << 30, "most new tokens per prompt");
+  number("--temperature", o->sampling.temperature, 0.0, 1e6, "0 = always the most likely token");
+  number("--top-k", o->sampling.top_k, 0, 1 << 30, "draw from the k most likely tokens; 0 = all");
+  number("--top-p", o->sampling.top_p, 0.0, 1.0, "draw from the fewest tokens of this total probability");
+  number("--min-p", o->sampling.min_p, 0.0, 1.0, "leave out tokens below this share of the best one's probability");
+  c->add_option("--seed", o->sampling.seed, "of the draws; prompt i of a file uses seed + i")
+      ->type_name("N")
+      ->capture_default_str();
+  c->add_option("--kv", o->kv, "how K and V are stored: " + codec_names())->capture_default_str();
+  number("--page-size", o->engine.page_size, 1, 1 << 20, "tokens per page of the cache");
+  number("--cache-tokens", o->engine.cache_tokens, 0, 1 << 30, "capacity of the cache; 0 = what the prompts need");
+  number("--chunk", o->engine.chunk, 1, 1 << 20, "prompt tokens per step");
+  number("--batch", o->engine.max_sequences, 1, 1 << 16, "prompts in work at once; the others wait");
+  o->device.add_to(*c);
+  c->add_flag("--json", o->json, "print answers and figures as JSON when done");
+  return {c, [o, prompt, system] {
+            o->has_prompt = prompt->count() > 0;
+            o->has_system = system->count() > 0;
+            return run(*o);
+          }};
+}
+
+}  // namespace fovea::app

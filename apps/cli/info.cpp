@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// fovea info: what this build can do on this machine.
+#include <fovea/fovea.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "table.h"
+
+namespace fovea::app {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Names operations() {
+  return {
+#define FOVEA_OP(name, Name, NAME, value, text) #name,
+#include <fovea/operations.def>
+#undef FOVEA_OP
+  };
+}
+
+Names kv_types() {
+  return {
+#define FOVEA_CODEC(name, NAME, value, dtype) #name,
+#include <fovea/codecs.def>
+#undef FOVEA_CODEC
+  };
+}
+
+struct Backend {
+  const char* name;
+  int32_t type;
+};
+constexpr Backend kBackends[] = {{"cpu", FOVEA_CPU}, {"cuda", FOVEA_CUDA}, {"metal", FOVEA_METAL}};
+
+// Every device of every backend, or the reason why a backend has none.
+nlohmann::json devices() {
+  nlohmann::json out = nlohmann::json::array();
+  for (const Backend& backend : kBackends) {
+    for (int32_t id = 0;; ++id) {
+      ContextParams params;
+      params.device_type = backend.type;
+      params.device_id = id;
+      try {
+        const DeviceInfo info = Context(params).info();
+        out.push_back({{"backend", backend.name},
+                       {"device", id},
+                       {"name", info.name},
+                       {"threads", info.threads},
+                       {"isa", info.isa},
+                       {"isa_available", info.isa_compiled}});
+      } catch (const fovea::Error& e) {
+        if (id == 0) out.push_back({{"backend", backend.name}, {"unavailable", e.what()}});
+        break;
+      }
+    }
+  }
+  return out;
+}
+
+std::string joined(const Names& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+void add_device(const nlohmann::json& device, Table* table) {
+  const auto text = [&](const char* key) { return device[key].get<std::string>(); };
+  if (device.contains("unavailable")) return table->row({text("backend"), "not available: " + text("unavailable")});
+  table->row({text("backend") + ":" + std::to_string(device["device"].get<int>()), text("name")});
+  if (const int threads = device["threads"].get<int>(); threads > 0) table->row({"  threads", std::to_string(threads)});
+  if (!text("isa").empty()) table->row({"  instructions", text("isa") + " (available: " + text("isa_available") + ")"});
+}
+
+int run(bool json) {
+  const nlohmann::json found = devices();
+  if (json) {
+    const nlohmann::json document = {
+        {"version", fovea_version()}, {"devices", found}, {"operations", operations()}, {"kv_types", kv_types()}};
+    std::cout << document.dump(2) << std::endl;
+    return 0;
+  }
+  Table table;
+  table.row({"version", fovea_version()});
+  for (const nlohmann::json& device : found) add_device(device, &table);
+  table.row({"operations", joined(operations())});
+  table.row({"kv types", joined(kv_types())});
+  std::cout << table.text() << std::flush;
+  return 0;
+}
+
+}  // namespace
+
+Command add_info(CLI::App& app) {
+  CLI::App* options = app.add_subcommand("info", "Show version, backends, devices and instruction sets");
+  const auto json = std::make_shared<bool>(false);
+  options->add_flag("--json", *json, "print JSON");
+  return {options, [json] { return run(*json); }};
+}
+
+}  // namespace fovea::app

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of text in aligned columns.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace fovea::app {
+
+class Table {
+ public:
+  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  std::string text() const;  // the last cell of a row is not padded
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string fixed(double value, int digits);  // 12.3
+
+}  // namespace fovea::app

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// The `fovea` command as a user meets it: exit codes, one-line messages, output.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/gguf_writer.h"
+#include "apps/model_file.h"
+
+namespace fovea::app {
+namespace {
+
+struct Outcome {
+  int code = -1;  // exit code, or minus the signal
+  std::string out, err;
+};
+
+// Runs `fovea` with the arguments; once `interrupt_after` bytes of stdout have come, sends it SIGINT.
+Outcome fovea(const std::vector<std::string>& arguments, size_t interrupt_after = SIZE_MAX) {
+  int out[2], err[2];
+  if (::pipe(out) != 0 || ::pipe(err) != 0) throw std::runtime_error("pipe");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(out[1], STDOUT_FILENO);
+    ::dup2(err[1], STDERR_FILENO);
+    for (const int fd : {out[0], out[1], err[0], err[1]}) ::close(fd);
+    std::vector<char*> argv = {const_cast<char*>("fovea")};
+    for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+    argv.push_back(nullptr);
+    ::execv(FOVEA_CLI, argv.data());
+    ::_exit(127);
+  }
+  ::close(out[1]);
+  ::close(err[1]);
+  Outcome result;
+  pollfd streams[] = {{out[0], POLLIN, 0}, {err[0], POLLIN, 0}};
+  for (int open = 2; open > 0;) {
+    ::poll(streams, 2, -1);
+    for (pollfd& stream : streams) {
+      if (stream.fd < 0 || stream.revents == 0) continue;
+      char buffer[4096];
+      const ssize_t n = ::read(stream.fd, buffer, sizeof(buffer));
+      if (n <= 0) {
+        stream.fd = -1;
+        --open;
+        continue;
+      }
+      (stream.fd == out[0] ? result.out : result.err).append(buffer, static_cast<size_t>(n));
+    }
+    if (result.out.size() >= interrupt_after) {
+      ::kill(child, SIGINT);
+      interrupt_after = SIZE_MAX;
+    }
+  }
+  ::close(out[0]);
+  ::close(err[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  return result;
+}
+
+void expect_fault(const std::vector<std::string>& arguments, const std::string& part) {
+  const Outcome r = fovea(arguments);
+  EXPECT_EQ(r.code, 2) << r.err;
+  EXPECT_EQ(r.out, "");
+  EXPECT_EQ(r.err.rfind("fovea: ", 0), 0u) << r.err;
+  EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
+  EXPECT_NE(r.err.find(part), std::string::npos) << "message: " << r.err << "wanted: " << part;
+}
+
+// A directory that goes away with the test.
+struct Folder {
+  std::string path = ::testing::TempDir() + "fovea_cli_" + std::to_string(::getpid());
+  Folder() { std::filesystem::create_directories(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path + "/" + name, std::ios::binary) << text;
+    return path + "/" + name;
+  }
+};
+
+TEST(Cli, HelpAndVersion) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--help"}, {"generate", "--help"}, {"info", "--help"}, {"--version"}}) {
+    const Outcome r = fovea(arguments);
+    EXPECT_EQ(r.code, 0);
+    EXPECT_EQ(r.err, "");
+    EXPECT_NE(r.out, "");
+  }
+  for (const char* option :
+       {"--model", "--prompt", "--prompts", "--no-chat", "--system", "--kv", "--page-size", "--chunk", "--device",
+        "--threads", "--temperature", "--top-k", "--top-p", "--min-p", "--seed", "-n"}) {
+    EXPECT_NE(fovea({"generate", "--help"}).out.find(option), std::string::npos) << option;
+  }
+}
+
+TEST(Cli, Info) {
+  const Outcome text = fovea({"info"});
+  EXPECT_EQ(text.code, 0);
+  EXPECT_NE(text.out.find("cpu:0"), std::string::npos);
+  const Outcome json = fovea({"info", "--json"});
+  EXPECT_EQ(json.code, 0);
+  const nlohmann::json document = nlohmann::json::parse(json.out);
+  EXPECT_EQ(document["devices"][0]["backend"], "cpu");
+  EXPECT_NE(document["devices"][0]["isa"], "");
+  EXPECT_EQ(document["operations"][0], "attention");
+}
+
+TEST(Cli, FaultsAreOneLineAndExitCode2) {
+  const Folder folder;
+  const std::string text = folder.write("text.gguf", "hello, I am no model");
+  const std::string empty = folder.write("empty.txt", "\n\n");
+  const std::string other =
+      folder.write("other.gguf", test::GgufWriter().string("general.architecture", "mamba").image());
+  expect_fault({}, "subcommand is required");
+  expect_fault({"frobnicate"}, "unknown command 'frobnicate'");
+  expect_fault({"generate", "--bogus"}, "--bogus");
+  expect_fault({"info", "extra"}, "extra");
+  expect_fault({"generate", "--prompt", "x"}, "give a model with --model");
+  expect_fault({"generate", "--model", "m"}, "give a prompt with --prompt or --prompts");
+  expect_fault({"generate", "--model", "m", "--prompt", "x", "--prompts", "y"}, "not both");
+  expect_fault({"generate", "--model", "m", "--prompts", folder.path + "/none"}, "cannot open");
+  expect_fault({"generate", "--model", "m", "--prompts", empty}, "holds no prompt");
+  expect_fault({"generate", "--model", folder.path + "/none", "--prompt", "x"}, "none: cannot open: No such file");
+  expect_fault({"generate", "--model", folder.path, "--prompt", "x"}, "not a regular file");
+  expect_fault({"generate", "--model", text, "--prompt", "x"}, "not a GGUF file");
+  expect_fault({"generate", "--model", other, "--prompt", "x"}, "architecture 'mamba' is not supported");
+  expect_fault({"generate", "--model", "m", "--prompt", "x", "--top-p", "1.5"}, "--top-p");
+  expect_fault({"generate", "--model", "m", "--prompt", "x", "-n", "0"}, "--max-tokens: Value 0");
+  expect_fault({"generate", "--model", "m", "--prompt", "x", "--kv", "f15"}, "allowed are f32, f16, bf16, fp8");
+  expect_fault({"generate", "--model", "m", "--prompt", "x", "--device", "tpu"}, "must be cpu, cuda or metal");
+  expect_fault({"generate", "--model", "m", "--prompt", "x", "--device", "cpu:x"}, "must be cpu, cuda or metal");
+  expect_fault({"generate", "--model", "m", "--prompt", "x", "--isa", "Z80"}, "Z80");
+  expect_fault({"generate", "--model", "m", "--prompt", "x", "--no-chat", "--system", "s"}, "--no-chat");
+}
+
+std::vector<std::string> generate(std::initializer_list<std::string> more) {
+  std::vector<std::string> arguments = {"generate", "--model", test::model_path()};
+  arguments.insert(arguments.end(), more);
+  return arguments;
+}
+
+TEST(Cli, GenerateAnswersAndReports) {
+  FOVEA_NEEDS_MODEL();
+  const Outcome r = fovea(generate({"--prompt", "What is the capital of France?", "-n", "12"}));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(r.out, "The capital of France is Paris.\n");
+  for (const char* word : {"prefill", "decode", "tokens/s", "bytes/token", "attention", "matmul", "kv_append"}) {
+    EXPECT_NE(r.err.find(word), std::string::npos) << word << "\n" << r.err;
+  }
+}
+
+TEST(Cli, GenerateManyPromptsInOrder) {
+  FOVEA_NEEDS_MODEL();
+  const Folder folder;
+  const std::string prompts = folder.write("prompts.txt", "1, 2, 3, 4,\n\nThe capital of France is\r\n1, 2, 3, 4,\n");
+  const Outcome r = fovea(generate({"--prompts", prompts, "--no-chat", "-n", "6"}));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(
+      r.out,
+      "[1] 1, 2, 3, 4,\n 5, 6,\n\n[2] The capital of France is\n Paris.\n\nThe answer\n\n[3] 1, 2, 3, 4,\n 5, 6,\n");
+}
+
+TEST(Cli, GenerateJson) {
+  FOVEA_NEEDS_MODEL();
+  const Outcome r = fovea(generate({"--prompt", "1, 2, 3, 4,", "--no-chat", "-n", "3", "--json", "--kv", "f32"}));
+  EXPECT_EQ(r.code, 0);
+  EXPECT_EQ(r.err, "");
+  const nlohmann::json d = nlohmann::json::parse(r.out);
+  EXPECT_EQ(d["answers"][0]["text"], " 5,");
+  EXPECT_EQ(d["answers"][0]["tokens"], (std::vector<int>{216, 37, 28}));
+  EXPECT_EQ(d["answers"][0]["finish"], "length");
+  EXPECT_EQ(d["cache"]["bytes_per_token"], 30 * 3 * (64 + 64) * 4);
+  EXPECT_EQ(d["prefill"]["tokens"], 11);
+  EXPECT_EQ(d["decode"]["tokens"], 2);
+}
+
+TEST(Cli, ModelFaultsThatNeedTheRealModel) {
+  FOVEA_NEEDS_MODEL();
+  expect_fault(generate({"--prompt", "", "--no-chat"}), "prompt 1 is empty");
+  expect_fault(generate({"--prompt", "hello", "--cache-tokens", "16"}), "KV cache of 16 tokens is too small");
+  const Folder folder;
+  const std::string truncated = folder.path + "/truncated.gguf";
+  std::filesystem::copy_file(test::model_path(), truncated);
+  std::filesystem::resize_file(truncated, 50'000'000);
+  expect_fault({"generate", "--model", truncated, "--prompt", "x"}, "leaves the file");
+}
+
+TEST(Cli, InterruptEndsCleanlyWithTheReport) {
+  FOVEA_NEEDS_MODEL();
+  const Outcome r = fovea(generate({"--prompt", "1, 2, 3, 4,", "--no-chat", "-n", "4000"}), 8);
+  EXPECT_EQ(r.code, 130) << r.err;
+  EXPECT_EQ(r.out.rfind(" 5, 6", 0), 0u) << r.out;
+  EXPECT_NE(r.err.find("decode"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("fovea: interrupted\n"), std::string::npos) << r.err;
+}
+
+}  // namespace
+}  // namespace fovea::app
