@@ -8,7 +8,11 @@
 namespace fovea {
 
 inline View view(const fovea_tensor& t) {
-  View v{.data = t.data, .dtype = dtype(t), .rank = t.rank};
+  View v{.data = t.data,
+         .dtype = dtype(t),
+         .rank = t.rank,
+         .block = dtype_block(dtype(t)),
+         .block_bytes = dtype_block_bytes(dtype(t))};
   for (int i = 0; i < t.rank; ++i) {
     v.shape[i] = t.shape[i];
     v.stride[i] = t.stride[i];
@@ -19,7 +23,8 @@ inline View view(const fovea_tensor& t) {
 // The same with leading dimensions of one, so that kernels know one rank. Absent stays absent.
 inline View view_of_rank(const fovea_tensor& t, int rank) {
   if (!present(t)) return {};
-  View v{.data = t.data, .dtype = dtype(t), .rank = rank};
+  View v = view(t);
+  v.rank = rank;
   const int lead = rank - t.rank;
   for (int i = 0; i < rank; ++i) {
     v.shape[i] = i < lead ? 1 : t.shape[i - lead];

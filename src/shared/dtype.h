@@ -31,14 +31,29 @@ constexpr const DtypeRow* find_dtype(int value) {
   return nullptr;
 }
 
+// Switches, so that code over a known type folds and the rest is a jump.
 constexpr int dtype_block(Dtype t) {
-  const DtypeRow* row = find_dtype(static_cast<int>(t));
-  return row ? row->block : 1;
+  switch (t) {
+#define FOVEA_DTYPE(name, NAME, value, block, bytes) \
+  case Dtype::name:                                  \
+    return block;
+#include "fovea/dtypes.def"
+#undef FOVEA_DTYPE
+    default:
+      return 1;
+  }
 }
 
 constexpr int dtype_block_bytes(Dtype t) {
-  const DtypeRow* row = find_dtype(static_cast<int>(t));
-  return row ? row->bytes : 0;
+  switch (t) {
+#define FOVEA_DTYPE(name, NAME, value, block, bytes) \
+  case Dtype::name:                                  \
+    return bytes;
+#include "fovea/dtypes.def"
+#undef FOVEA_DTYPE
+    default:
+      return 0;
+  }
 }
 
 }  // namespace fovea

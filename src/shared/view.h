@@ -11,15 +11,18 @@ struct View {
   void* data = nullptr;
   Dtype dtype = Dtype::none;
   int rank = 0;
+  int block = 1;        // elements that are stored together
+  int block_bytes = 0;  // of one block; of one element where block is 1
   i64_t shape[5] = {};
   i64_t stride[5] = {};
 
   constexpr bool given() const { return dtype != Dtype::none; }
 };
 
-// Byte address of an element of a type with whole-byte elements. Block types: index counts must be whole blocks.
+// Byte address of an element. Block types: offsets are whole blocks.
 inline char* address(const View& v, i64_t element_offset) {
-  return static_cast<char*>(v.data) + element_offset / dtype_block(v.dtype) * dtype_block_bytes(v.dtype);
+  const i64_t blocks = v.block == 1 ? element_offset : element_offset / v.block;
+  return static_cast<char*>(v.data) + blocks * v.block_bytes;
 }
 inline char* row(const View& v, i64_t i) {
   return address(v, i * v.stride[0]);
@@ -31,17 +34,22 @@ inline char* row(const View& v, i64_t i, i64_t j, i64_t k) {
   return address(v, i * v.stride[0] + j * v.stride[1] + k * v.stride[2]);
 }
 
+// A value of memory that is aligned to it but may have been written as another type of its size.
+template <class T>
+inline T load(const char* p) {
+#if defined(__CUDACC_RTC__)
+  return *reinterpret_cast<const T*>(p);
+#else
+  T x;
+  __builtin_memcpy(&x, p, sizeof x);
+  return x;
+#endif
+}
+
 // Element i of a rank-1 index tensor (i32 or i64).
 inline i64_t index_at(const View& v, i64_t i) {
   const char* p = row(v, i);
-  if (v.dtype == Dtype::i32) {
-    int x;
-    __builtin_memcpy(&x, p, sizeof x);
-    return x;
-  }
-  i64_t x;
-  __builtin_memcpy(&x, p, sizeof x);
-  return x;
+  return v.dtype == Dtype::i32 ? load<i32_t>(p) : load<i64_t>(p);
 }
 inline i64_t index_at(const View& v, i64_t i, i64_t j) {
   View r = v;
@@ -52,14 +60,9 @@ inline i64_t index_at(const View& v, i64_t i, i64_t j) {
 
 // One element of a float or e4m3 tensor.
 inline float float_at(const char* p, Dtype t) {
-  if (t == Dtype::f32) {
-    float x;
-    __builtin_memcpy(&x, p, sizeof x);
-    return x;
-  }
+  if (t == Dtype::f32) return load<float>(p);
   if (t == Dtype::e4m3) return e4m3_to_f32(static_cast<u8_t>(*p));
-  u16_t h;
-  __builtin_memcpy(&h, p, sizeof h);
+  const u16_t h = load<u16_t>(p);
   return t == Dtype::f16 ? f16_to_f32(h) : bf16_to_f32(h);
 }
 
