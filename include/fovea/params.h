@@ -120,8 +120,10 @@ typedef struct fovea_rope_params {
   const fovea_rope_config* config FOVEA_DEFAULT(FOVEA_NULL);
 } fovea_rope_params;
 
-/* Writes token i of k and v to slot_mapping[i] = page * page_size + offset; a negative slot writes nothing.
- * Order: per-head RMS norm, RoPE, rounding to k's 16-bit type, encoding. docs/kv_append.md */
+/* Writes token i of k and v to slot_mapping[i] = page * page_size + offset; a negative slot writes nothing, one past
+ * the pool neither, and sets the status word. q_out is written for every token. Order: per-head RMS norm, RoPE,
+ * rounding to k's 16-bit type, encoding. Where kv->d_rope is not 0, the norm covers the dims before the k_rope part and
+ * RoPE turns that part, in k and in q. docs/kv_append.md */
 typedef struct fovea_kv_append_params {
   uint32_t struct_size FOVEA_DEFAULT(sizeof(struct fovea_kv_append_params));
   fovea_tensor k FOVEA_DEFAULT({});             /* [tokens, kv heads, d_k]; float */
@@ -129,9 +131,9 @@ typedef struct fovea_kv_append_params {
   const fovea_kv* kv FOVEA_DEFAULT(FOVEA_NULL); /* the cache written to; its page table, lens and shards are not used */
   fovea_tensor slot_mapping FOVEA_DEFAULT({});  /* index [tokens]; no two tokens share a slot */
   fovea_tensor q FOVEA_DEFAULT({});             /* optional [tokens, heads, d_q]; float: gets norm and RoPE too */
-  fovea_tensor q_out FOVEA_DEFAULT({});         /* with q, its shape; float or e4m3 is not allowed; may be q */
-  fovea_tensor q_norm_weight FOVEA_DEFAULT({}); /* optional float [d_q] */
-  fovea_tensor k_norm_weight FOVEA_DEFAULT({}); /* optional float [d_k] */
+  fovea_tensor q_out FOVEA_DEFAULT({});         /* with q, its shape; float; may be q */
+  fovea_tensor q_norm_weight FOVEA_DEFAULT({}); /* optional float [d_q - d_rope] */
+  fovea_tensor k_norm_weight FOVEA_DEFAULT({}); /* optional float [d_k - d_rope] */
   float norm_eps FOVEA_DEFAULT(1e-6f);
   float norm_weight_offset FOVEA_DEFAULT(0.0f); /* 1 where the model stores w - 1 */
   const fovea_rope_config* rope FOVEA_DEFAULT(FOVEA_NULL);

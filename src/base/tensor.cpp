@@ -102,6 +102,15 @@ Status check_writable(const char* name, const fovea_tensor& t) {
   return {};
 }
 
+Status check_in_place(const char* name, const fovea_tensor& out, const char* other_name, const fovea_tensor& other) {
+  if (out.data != other.data || elements(out) == 0) return {};
+  bool same = out.dtype == other.dtype && out.rank == other.rank;
+  for (int i = 0; same && i < out.rank; ++i) same = out.shape[i] == 1 || out.stride[i] == other.stride[i];
+  if (same) return {};
+  return invalid_value(name, std::string(other_name) + " in another type or with other strides",
+                       std::string("in place it must be ") + other_name + " itself");
+}
+
 Status check_data(const char* name, const fovea_tensor& t) {
   if (t.data != nullptr || !present(t) || elements(t) == 0) return {};
   return invalid_value(std::string(name) + ".data", "null", "a call needs its memory");

@@ -53,6 +53,9 @@ Status check_dim(const char* name, const fovea_tensor& t, int dim, int64_t expec
 Status check_same_shape(const char* name, const fovea_tensor& t, const char* other_name, const fovea_tensor& other);
 // An output must not write one element twice: no stride 0 along a dimension of more than one element.
 Status check_writable(const char* name, const fovea_tensor& t);
+// Binding an output that may be one of the inputs: at the input's address it must be the same view, else it would write
+// what is still to be read.
+Status check_in_place(const char* name, const fovea_tensor& out, const char* other_name, const fovea_tensor& other);
 // Binding: data must not be null unless the tensor is absent or empty.
 Status check_data(const char* name, const fovea_tensor& t);
 // An optional tensor must be absent; `why` says when it may be given.

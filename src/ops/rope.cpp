@@ -1,24 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/rope.h"
 
-#include <algorithm>
-
 #include "ops/rope_config.h"
 
 namespace fovea {
-
-namespace {
-
-// x may be out, as the same view; any other meeting of the two at one address writes what is still to be read.
-Status check_in_place(const fovea_tensor& x, const fovea_tensor& out) {
-  if (x.data != out.data || elements(x) == 0) return {};
-  bool same = x.dtype == out.dtype;
-  for (int i = 0; i < x.rank; ++i) same = same && (x.shape[i] == 1 || x.stride[i] == out.stride[i]);
-  return same ? Status()
-              : invalid_value("out", "x in another type or with other strides", "in place it must be x itself");
-}
-
-}  // namespace
 
 Status RopeOp::check(const Params& p, const Caps& caps, Spec& spec) {
   FOVEA_TRY(check_struct("params", &p));
@@ -50,7 +35,7 @@ Status RopeOp::fits(const Spec& planned, const Spec& now) {
 Status RopeOp::bind(const Params& p, const Spec& spec, Args& args) {
   FOVEA_TRY(check_data("x", p.x));
   FOVEA_TRY(check_data("out", p.out));
-  FOVEA_TRY(check_in_place(p.x, p.out));
+  FOVEA_TRY(check_in_place("out", p.out, "x", p.x));
   args = {.spec = spec, .x = view(p.x), .out = view(p.out), .rotary = {}};
   return bind_rotary("config", *p.config, p.positions, args.rotary);
 }

@@ -13,6 +13,7 @@ struct KvAppendPlan {
   KvAppendSpec spec;
   const char* kernel = "";
   Workspace workspace;
+  RotaryTable table;
 };
 
 Status make_plan(const KvAppendSpec& spec, const Caps& caps, KvAppendPlan& plan);

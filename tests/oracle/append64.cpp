@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/append64.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "oracle/kv64.h"
@@ -14,7 +15,8 @@ double number_at(const fovea_tensor& t, int64_t i) {
   return decode(t.dtype, static_cast<const std::byte*>(t.data) + element_offset(t, i) * bytes_of(t.dtype));
 }
 
-// RMS norm of one head. A dozen roundings of 2^-24 at most: squares, their sum by lanes, root, two products.
+// RMS norm of one head, or of its dims before the k_rope part. A dozen roundings of 2^-24 at most: squares, their sum
+// by lanes, root, two products.
 void norm_head(const fovea_kv_append_params& p, const fovea_tensor& weight, std::vector<double>& x,
                std::vector<double>& bound) {
   double squares = 0;
@@ -33,16 +35,24 @@ void transform(const fovea_kv_append_params& p, const fovea_tensor& t, const fov
   for (int64_t row = 0; row < tokens * heads; ++row) {
     std::vector<double> x(static_cast<size_t>(d)), bound(x.size(), 0.0);
     for (size_t e = 0; e < x.size(); ++e) x[e] = number_at(t, row * d + static_cast<int64_t>(e));
-    if (weight.dtype) norm_head(p, weight, x, bound);
+    const auto split = static_cast<std::ptrdiff_t>(x.size()) - p.kv->d_rope;
+    if (weight.dtype) {
+      std::vector<double> part(x.begin(), x.begin() + split);
+      norm_head(p, weight, part, bound);
+      std::copy(part.begin(), part.end(), x.begin());
+    }
     if (p.rope) {
       const auto position = [&](int r) {
         return index_at(p.positions, (p.positions.rank == 2 ? r * tokens : 0) + row / heads);
       };
       double largest = 0;  // the rotation mixes two elements: either's error may reach both
       for (double b : bound) largest = std::max(largest, b);
-      std::vector<double> turned;
-      x = rope_head(*p.rope, x, position, &turned);
-      for (size_t e = 0; e < x.size(); ++e) bound[e] = turned[e] + (largest > 0 ? 2 * largest : 0);
+      const std::ptrdiff_t first = p.kv->d_rope ? split : 0;
+      std::vector<double> loss;
+      const std::vector<double> turned = rope_head(*p.rope, {x.begin() + first, x.end()}, position, &loss);
+      std::copy(turned.begin(), turned.end(), x.begin() + first);
+      for (double& b : bound) b = largest > 0 ? 2 * largest : 0;
+      for (size_t e = 0; e < loss.size(); ++e) bound[static_cast<size_t>(first) + e] += loss[e];
     }
     out.insert(out.end(), x.begin(), x.end());
     out_bound.insert(out_bound.end(), bound.begin(), bound.end());
