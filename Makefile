@@ -10,7 +10,7 @@ MODEL ?= models/SmolLM2-135M-Instruct.Q4_1.gguf
 JOBS := $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help packages build model demo test bench mutants format lint install clean
+.PHONY: help packages build model demo test bench mutants format lint docs install clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ lint: packages ## check formatting and includes, and run clang-tidy on what chan
 	@tools/format.sh --check
 	@tools/lint_includes.py
 	@tools/tidy.sh $(TIDY)
+
+docs: build ## compile and run every example of README.md and docs/
+	@ctest --test-dir $(DIR) --output-on-failure --no-tests=error -j $(JOBS) -L docs
 
 install: build ## install into PREFIX (/usr/local)
 	@cmake --install $(DIR) --prefix $(PREFIX)
