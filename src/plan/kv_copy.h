@@ -9,6 +9,9 @@
 
 namespace fovea {
 
+// Up to this many pairs are checked for overlap without scratch memory.
+inline constexpr int64_t kCopiesWithoutScratch = 512;
+
 struct KvCopyPlan {
   KvCopySpec spec;
   const char* kernel = "";

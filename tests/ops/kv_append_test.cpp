@@ -29,7 +29,7 @@ const fovea::Context& context() {
 }
 
 // What a side must hold for x: the rule of docs/kv_append.md in plain steps.
-void expect_vector(const Store& store, const Store::Side& side, const fovea::KvSide& form, int64_t slot, int64_t head,
+void expect_vector(const Store::Side& side, const fovea::KvSide& form, int64_t slot, int64_t head,
                    const std::vector<double>& x) {
   const std::vector<double> stored = vector_at(side.data, slot, head);
   const int64_t n = static_cast<int64_t>(stored.size());
@@ -51,7 +51,6 @@ void expect_vector(const Store& store, const Store::Side& side, const fovea::KvS
                                  << scale;
     }
   }
-  static_cast<void>(store);
 }
 
 const std::vector<int64_t> kSomeSlots = {7, 0, -1, 19, 3, -5, 12};
@@ -80,8 +79,8 @@ TEST(KvAppend, StoresTheBytesOfEveryCodecScaleKindAndType) {
           for (size_t t = 0; t < kSomeSlots.size(); ++t) {
             for (int64_t h = 0; kSomeSlots[t] >= 0 && h < 2; ++h) {
               const int64_t i = static_cast<int64_t>(t);
-              expect_vector(store, store.k, store.kv.k, kSomeSlots[t], h, tokens.vector(tokens.k, i, h));
-              expect_vector(store, store.v, store.kv.v, kSomeSlots[t], h, tokens.vector(tokens.v, i, h));
+              expect_vector(store.k, store.kv.k, kSomeSlots[t], h, tokens.vector(tokens.k, i, h));
+              expect_vector(store.v, store.kv.v, kSomeSlots[t], h, tokens.vector(tokens.v, i, h));
             }
           }
           expect_rest_untouched(store, kSomeSlots);
@@ -280,7 +279,7 @@ TEST(KvAppend, SlotsPastThePoolWriteNothingAndAreReported) {
     EXPECT_TRUE(run(context(), tokens.params(store), {.status = &status}));
     EXPECT_EQ(status, static_cast<uint32_t>(FOVEA_INVALID_VALUE));
     expect_rest_untouched(store, {1, 6});
-    expect_vector(store, store.k, store.kv.k, 6, 1, tokens.vector(tokens.k, 2, 1));
+    expect_vector(store.k, store.kv.k, 6, 1, tokens.vector(tokens.k, 2, 1));
     EXPECT_TRUE(run(context(), tokens.params(store))) << "without a status word";
   }
 }
