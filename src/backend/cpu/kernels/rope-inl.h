@@ -7,7 +7,7 @@
 //   NeoX: a, b = x[i], x[i + rotary_dim / 2]            GPT-J: a, b = x[2 i], x[2 i + 1]
 //
 // cos and sin: the angle less the nearest multiple of pi / 2 (a two-part constant: exact to 2^-53 of the angle), then a
-// polynomial. Error before the final rounding to f32: below 1e-11 plus 2^-53 of the angle, 1e-10 at position 10^6.
+// polynomial. Error before the final rounding to f32: below 1e-11 plus 2^-51 of the angle, 5e-10 at position 10^6.
 #if defined(FOVEA_CPU_ROPE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FOVEA_CPU_ROPE_INL_H_
 #undef FOVEA_CPU_ROPE_INL_H_
