@@ -193,6 +193,10 @@ Status check_page_tables(const char* name, const fovea_kv& kv, int64_t batch, Pl
   const bool csr = present(kv.page_indptr);
   spec.layout = csr ? KvLayout::paged_csr : KvLayout::paged;
   const int rank = csr ? 1 : 2;
+  if (!csr && kv.page_table.rank == 1) {
+    return invalid_type(indptr, kv.page_indptr.dtype, "a page_table of rank 1 needs it");
+  }
+  if (csr && kv.page_table.rank == 2) return invalid_value(indptr, "given", "only a page_table of rank 1 has it");
   FOVEA_TRY(check_tensor(table, kv.page_table, kIndexTypes, rank, rank, place, LastStride::any));
   if (csr) {
     FOVEA_TRY(check_batch_vector(indptr, kv.page_indptr, batch + 1, "batch + 1", place));

@@ -65,7 +65,7 @@ TEST(KvAddress, FollowsTheFourLayouts) {
     EXPECT_TRUE(bind_kv_sequences("kv", kv, view).ok());
   };
   const auto offset = [&](const KvView& view, i64_t b, i64_t t, i64_t head) {
-    return kv_address(view.k, kv_locate_k(view, b, t), head) - store.data();
+    return kv_address(view.k, kv_locate(view, view.page_table, b, t), head) - store.data();
   };
   kv.kv_lens = index_tensor(lens, {2});
   KvView contiguous;
@@ -85,7 +85,7 @@ TEST(KvAddress, FollowsTheFourLayouts) {
   KvView two_tables;
   bound(two_tables);
   EXPECT_EQ(offset(two_tables, 0, 4, 1), 1 * 96 + 1 * 32 + 16);
-  EXPECT_EQ(kv_locate_v(two_tables, 0, 4).page, 2);
+  EXPECT_EQ(kv_locate(two_tables, kv_v_table(two_tables), 0, 4).page, 2);
   kv.v_page_table = {};
 
   kv.page_table = index_tensor(table, {4});

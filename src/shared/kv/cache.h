@@ -90,11 +90,20 @@ inline KvSlot kv_locate(const KvView& kv, const View& table, i64_t b, i64_t t) {
       return {kv_page_id(kv, table, b, column), t - column * kv.spec.page_size};
   }
 }
-inline KvSlot kv_locate_k(const KvView& kv, i64_t b, i64_t t) {
-  return kv_locate(kv, kv.page_table, b, t);
+inline const View& kv_v_table(const KvView& kv) {
+  return kv.v_page_table.given() ? kv.v_page_table : kv.page_table;
 }
-inline KvSlot kv_locate_v(const KvView& kv, i64_t b, i64_t t) {
-  return kv_locate(kv, kv.v_page_table.given() ? kv.v_page_table : kv.page_table, b, t);
+
+// Calls body(i, slot) for tokens first + i of request b, i < count, with one look into the table per page.
+template <class Body>
+inline void kv_for_tokens(const KvView& kv, const View& table, i64_t b, i64_t first, i64_t count, const Body& body) {
+  const bool paged = kv.spec.layout == KvLayout::paged || kv.spec.layout == KvLayout::paged_csr;
+  for (i64_t i = 0; i < count;) {
+    KvSlot slot = kv_locate(kv, table, b, first + i);
+    const i64_t left = paged ? kv.spec.page_size - slot.offset : count - i;
+    const i64_t end = left < count - i ? i + left : count;
+    for (; i < end; ++i, ++slot.offset) body(i, slot);
+  }
 }
 
 // How many tokens of request b its pages, or its part of a ragged buffer, can hold on this rank.

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of a block of rows over tiles of 64 keys with a running softmax:
+//
+//   x = softcap(scale q k) - slope |p - j|, -inf where masked;   m' = max(m, max x);   w = e^(x - m')
+//   l = l e^(m - m') + sum w;   o = o e^(m - m') + w v;   out = o / l;   lse = m + ln l
+//
+// Rows of a block are (query, head of the group), so that the heads of a group share what is loaded of K and V. Logits
+// lie as [key, row]: maxima, exponentials and sums run down the keys with rows in lanes. Splits of the keys have sums
+// of their own, merged in ascending order. A row's bits depend on its own keys alone: a tile it does not see leaves
+// m, l and o as they were, and so does a masked key.
+//
+// Buffers, f32, on the stack (attention_buffer_floats):
+//   q [d_k, rows]   x [64, rows]   o of the sequence, o of the split [rows, d_v]   converted keys [chunk, max d]
+#include "backend/cpu/kernels/attention.h"
+
+#include <cmath>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/kernels/attention.cpp"
+#include <hwy/foreach_target.h>
+//
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+#include "backend/cpu/kernels/attention-kv-inl.h"
+#include "backend/cpu/kernels/attention-tile-inl.h"
+#include "backend/cpu/kernels/convert-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::cpu {
+namespace HWY_NAMESPACE {
+
+constexpr float kNone = -__builtin_inff();
+
+// Running state of a block's rows.
+struct State {
+  float* o;  // [rows, o_stride]
+  alignas(64) float top[kMaxBlockRows];
+  alignas(64) float sum[kMaxBlockRows];
+};
+
+struct Block {
+  const AttentionArgs& args;
+  const AttentionTiles& tiles;
+  const AttentionTask& task;
+  size_t stride;    // rows rounded up to whole vectors
+  size_t o_stride;  // floats
+  float* q;
+  float* x;
+  float* converted;
+  Interval interval[kMaxBlockRows];  // positions that a row sees
+  i64_t position[kMaxBlockRows];     // of a row
+  alignas(64) float slope[kMaxBlockRows];
+  alignas(64) float decay[kMaxBlockRows];  // of the current tile
+
+  i64_t token(int r) const { return (task.first_row + r) / args.spec.group; }
+  i64_t head(int r) const { return task.kv_head * args.spec.group + (task.first_row + r) % args.spec.group; }
+};
+
+// What the rows of a block see of one tile.
+struct Tile {
+  int segment;
+  i64_t first;     // held token of the segment
+  int begin, end;  // keys that some row sees lie in [begin, end)
+  u64_t any;       // seen by some row
+  bool uniform;    // every row sees all of [begin, end)
+  u64_t seen[kMaxBlockRows];
+  alignas(64) uint32_t low[kMaxBlockRows], high[kMaxBlockRows];  // halves of seen
+  alignas(64) float key_scale[kTileKeys], value_scale[kTileKeys];
+  const float* rows[kTileKeys];  // of K, then of V
+};
+
+float ScalarOf(const char* p, Dtype t) {
+  return float_at(p, t);
+}
+
+// ---- Q ----
+
+void PackQueries(Block& k) {
+  const AttentionRequest& request = k.task.request;
+  const i64_t d = k.args.spec.kv[0].d_k;
+  for (size_t i = 0; i < static_cast<size_t>(d) * k.stride; ++i) k.q[i] = 0;
+  for (int r = 0; r < k.task.rows; ++r) {
+    if (k.interval[r].empty()) continue;
+    Convert(k.args.q.dtype, row(k.args.q, request.batch_row, request.first + k.token(r), k.head(r)), d, 1.0f,
+            k.converted);
+    for (i64_t i = 0; i < d; ++i) k.q[static_cast<size_t>(i) * k.stride + static_cast<size_t>(r)] = k.converted[i];
+  }
+}
+
+void DescribeRows(Block& k) {
+  const AttentionArgs& a = k.args;
+  for (int r = 0; r < k.task.rows; ++r) {
+    k.interval[r] = attention_interval(a, k.task.request, k.token(r));
+    k.position[r] = attention_position(k.task.request, k.token(r));
+  }
+  for (int r = 0; r < static_cast<int>(k.stride); ++r) k.slope[r] = 0;
+  if (!a.alibi_slopes.given()) return;
+  for (int r = 0; r < k.task.rows; ++r) {
+    k.slope[r] = ScalarOf(row(a.alibi_slopes, a.alibi_slopes.shape[0] == 1 ? 0 : k.task.request.b, k.head(r)),
+                          a.alibi_slopes.dtype);
+  }
+}
+
+// ---- what a tile's rows see ----
+
+// Fills the tile's visibility; false where no row sees any of its keys. held: per row, tokens of the segment.
+bool LookAtTile(const Block& k, const Interval* held, Tile& tile) {
+  const int rows = k.task.rows;
+  tile.any = 0;
+  for (int r = 0; r < rows; ++r) {
+    // Rows of one query differ in their head only.
+    const bool same = r > 0 && k.token(r) == k.token(r - 1);
+    tile.seen[r] = same ? tile.seen[r - 1]
+                        : attention_visible(k.args, k.task.request, tile.segment, k.token(r), held[r], tile.first);
+    tile.any |= tile.seen[r];
+  }
+  if (tile.any == 0) return false;
+  tile.begin = __builtin_ctzll(tile.any);
+  tile.end = kTileKeys - __builtin_clzll(tile.any);
+  tile.uniform = tile.any == interval_bits({tile.begin, tile.end});
+  for (int r = 0; r < rows; ++r) tile.uniform &= tile.seen[r] == tile.any;
+  if (tile.uniform) return true;
+  for (int r = 0; r < static_cast<int>(k.stride); ++r) {
+    const u64_t seen = r < rows ? tile.seen[r] : 0;
+    tile.low[r] = static_cast<uint32_t>(seen);
+    tile.high[r] = static_cast<uint32_t>(seen >> 32);
+  }
+  return true;
+}
+
+// ---- x = q k ----
+
+void TileScores(const Block& k, const TileSide& side, Tile& tile) {
+  const int begin = tile.begin / kKeyStep * kKeyStep;
+  const int end = (tile.end + kKeyStep - 1) / kKeyStep * kKeyStep;
+  if (side.in_place(1)) {
+    PointAtRows(side, tile.first, begin, end, tile.any, tile.rows);
+    Scores(k.q, k.stride, tile.rows, begin, end, side.width(), k.x);
+    return;
+  }
+  for (int j = begin; j < end; j += k.tiles.chunk_keys) {
+    const int stop = j + k.tiles.chunk_keys < end ? j + k.tiles.chunk_keys : end;
+    ConvertRows(side, tile.first, j, stop, tile.any, k.converted, tile.rows);
+    Scores(k.q, k.stride, tile.rows, j, stop, side.width(), k.x);
+  }
+}
+
+// ---- softmax ----
+
+// c tanh(x / c); the library's tanh may lose a NaN.
+HWY_INLINE F32Vec Softcap(F32Vec x, float c) {
+  const F32Tag d;
+  const F32Vec cap = hn::Set(d, c);
+  const F32Vec capped = hn::Mul(cap, hn::Tanh(d, hn::Div(x, cap)));
+  return hn::IfThenElse(hn::IsNaN(x), x, capped);
+}
+
+// slope * |p - j| for the rows [at, at + lanes) and key j of the tile.
+F32Vec AlibiBias(const Block& k, const Tile& tile, int j, size_t at) {
+  const F32Tag d;
+  HWY_ALIGN float distance[hn::MaxLanes(d)];
+  const i64_t key = attention_key_position(k.args, k.task.request, tile.segment, tile.first + j);
+  for (size_t i = 0; i < hn::Lanes(d); ++i) {
+    const size_t r = at + i < static_cast<size_t>(k.task.rows) ? at + i : 0;
+    const i64_t gap = k.position[r] - key;
+    distance[i] = static_cast<float>(gap < 0 ? -gap : gap);
+  }
+  return hn::Mul(hn::Load(d, k.slope + at), hn::Load(d, distance));
+}
+
+HWY_INLINE F32Vec Mask(const Tile& tile, int j, size_t at, F32Vec x) {
+  const F32Tag d;
+  const hn::RebindToUnsigned<F32Tag> du;
+  const auto bits = hn::Load(du, (j < 32 ? tile.low : tile.high) + at);
+  const auto seen = hn::TestBit(bits, hn::Set(du, 1u << (j % 32)));
+  return hn::IfThenElse(hn::RebindMask(d, seen), x, hn::Set(d, kNone));
+}
+
+// Turns x into weights times the scale of V, for the rows [at, at + lanes), and takes them into the state.
+void TileSoftmax(Block& k, const Tile& tile, size_t at, State& state) {
+  const F32Tag d;
+  const AttentionSpec& spec = k.args.spec;
+  const F32Vec before = hn::Load(d, state.top + at);
+  F32Vec top = before;
+  for (int j = tile.begin; j < tile.end; ++j) {
+    float* p = k.x + static_cast<size_t>(j) * k.stride + at;
+    F32Vec x = hn::Mul(hn::Load(d, p), hn::Set(d, tile.key_scale[j]));
+    if (spec.softcap > 0) x = Softcap(x, spec.softcap);
+    if (spec.alibi_rank > 0) x = hn::Sub(x, AlibiBias(k, tile, j, at));
+    if (!tile.uniform) x = Mask(tile, j, at, x);
+    hn::Store(x, d, p);
+    top = hn::Max(x, top);
+  }
+  // Where nothing was seen yet, weights are e^(-inf - 0).
+  const F32Vec none = hn::Set(d, kNone);
+  const F32Vec base = hn::IfThenZeroElse(hn::Eq(top, none), top);
+  const F32Vec decay = ExpOfNonPositive(hn::Sub(before, base));
+  F32Vec sum = hn::Zero(d);
+  for (int j = tile.begin; j < tile.end; ++j) {
+    float* p = k.x + static_cast<size_t>(j) * k.stride + at;
+    const F32Vec w = ExpOfNonPositive(hn::Sub(hn::Load(d, p), base));
+    sum = hn::Add(sum, w);
+    hn::Store(hn::Mul(w, hn::Set(d, tile.value_scale[j])), d, p);
+  }
+  hn::Store(hn::MulAdd(hn::Load(d, state.sum + at), decay, sum), d, state.sum + at);
+  hn::Store(top, d, state.top + at);
+  hn::Store(decay, d, k.decay + at);
+}
+
+// ---- o += w v ----
+
+// The same product where a value that only some rows see is not finite: what a row does not see is left out.
+void SeenValues(const Block& k, const Tile& tile, int begin, int end, State& state) {
+  const F32Tag d;
+  const i64_t dims = k.args.spec.kv[0].d_v;
+  for (int r = 0; r < k.task.rows; ++r) {
+    float* o = state.o + static_cast<size_t>(r) * k.o_stride;
+    for (int j = begin; j < end; ++j) {
+      if (!(tile.seen[r] >> j & 1)) continue;
+      const F32Vec w = hn::Set(d, k.x[static_cast<size_t>(j) * k.stride + static_cast<size_t>(r)]);
+      for (i64_t i = 0; i < dims; i += static_cast<i64_t>(hn::Lanes(d))) {
+        hn::StoreU(hn::MulAdd(w, hn::LoadU(d, tile.rows[j] + i), hn::LoadU(d, o + i)), d, o + i);
+      }
+    }
+  }
+}
+
+void Decay(const Block& k, State& state) {
+  const F32Tag d;
+  for (int r = 0; r < k.task.rows; ++r) {
+    float* o = state.o + static_cast<size_t>(r) * k.o_stride;
+    for (size_t i = 0; i < k.o_stride; i += hn::Lanes(d)) {
+      hn::Store(hn::Mul(hn::Load(d, o + i), hn::Set(d, k.decay[r])), d, o + i);
+    }
+  }
+}
+
+void TileValues(const Block& k, const TileSide& side, Tile& tile, State& state) {
+  bool scales_finite = true;
+  for (int j = tile.begin; j < tile.end; ++j) scales_finite &= std::isfinite(tile.value_scale[j]);
+  const bool in_place = side.in_place(static_cast<i64_t>(hn::Lanes(F32Tag())));
+  const int chunk = in_place ? kTileKeys : k.tiles.chunk_keys;
+  for (int j = tile.begin; j < tile.end; j += chunk) {
+    const int stop = j + chunk < tile.end ? j + chunk : tile.end;
+    bool finite = true;
+    if (in_place) {
+      PointAtRows(side, tile.first, j, stop, tile.any, tile.rows);
+      finite = tile.uniform || RowsAreFinite(tile.rows, j, stop, side.dims);
+    } else {
+      finite = ConvertRows(side, tile.first, j, stop, tile.any, k.converted, tile.rows);
+    }
+    const float* decay = j == tile.begin ? k.decay : nullptr;
+    if (tile.uniform || (finite && scales_finite)) {
+      Values(k.x, k.stride, tile.rows, j, stop, side.dims, k.task.rows, decay, state.o, k.o_stride);
+    } else {
+      if (decay) Decay(k, state);
+      SeenValues(k, tile, j, stop, state);
+    }
+  }
+}
+
+// ---- splits ----
+
+void Clear(const Block& k, State& state) {
+  for (size_t i = 0; i < static_cast<size_t>(k.task.rows) * k.o_stride; ++i) state.o[i] = 0;
+  for (size_t r = 0; r < k.stride; ++r) {
+    state.top[r] = kNone;
+    state.sum[r] = 0;
+  }
+}
+
+// Which tokens of a segment a split covers.
+struct SplitRange {
+  int segment = 0;
+  Interval tokens;
+};
+
+i64_t SplitCount(const Block& k) {
+  i64_t count = 0;
+  for (int s = 0; s < k.args.spec.segments; ++s) {
+    count += (k.task.request.segment[s].held + k.tiles.split_keys - 1) / k.tiles.split_keys;
+  }
+  return count;
+}
+
+SplitRange RangeOfSplit(const Block& k, i64_t split) {
+  for (int s = 0; s < k.args.spec.segments; ++s) {
+    const i64_t held = k.task.request.segment[s].held;
+    const i64_t count = (held + k.tiles.split_keys - 1) / k.tiles.split_keys;
+    if (split < count) {
+      return {s, {split * k.tiles.split_keys, at_most(held, (split + 1) * k.tiles.split_keys)}};
+    }
+    split -= count;
+  }
+  return {};
+}
+
+// Attention over one split, into a cleared state. False where no row sees any of it.
+bool RunSplit(Block& k, const SplitRange& range, State& state) {
+  Interval held[kMaxBlockRows];
+  Interval any = {range.tokens.hi, range.tokens.lo};
+  for (int r = 0; r < k.task.rows; ++r) {
+    held[r] = intersect(attention_held(k.args, k.task.request, range.segment, k.interval[r]), range.tokens);
+    if (held[r].empty()) continue;
+    any = {at_most(any.lo, held[r].lo), at_least(any.hi, held[r].hi)};
+  }
+  if (any.empty()) return false;
+  const i64_t b = k.task.request.b, head = k.task.kv_head;
+  const TileSide keys = KeySide(k.args, range.segment, b, head), values = ValueSide(k.args, range.segment, b, head);
+  const float factor = k.args.spec.scale * k.args.spec.q_scale;
+  Tile tile;
+  tile.segment = range.segment;
+  for (tile.first = any.lo / kTileKeys * kTileKeys; tile.first < any.hi; tile.first += kTileKeys) {
+    if (!LookAtTile(k, held, tile)) continue;
+    TileScales(keys, tile.first, tile.begin, tile.end, tile.any, factor, tile.key_scale);
+    TileScales(values, tile.first, tile.begin, tile.end, tile.any, 1.0f, tile.value_scale);
+    TileScores(k, keys, tile);
+    for (size_t at = 0; at < k.stride; at += hn::Lanes(F32Tag())) TileSoftmax(k, tile, at, state);
+    TileValues(k, values, tile, state);
+  }
+  return true;
+}
+
+// One row of a later split into the row so far. Merging with a row that saw nothing changes no bit.
+void MergeRow(float* o, float& top, float& sum, const float* o2, float top2, float sum2, i64_t dims) {
+  const F32Tag d;
+  const float most = top > top2 ? top : top2;
+  const float base = most == kNone ? 0 : most;
+  const F32Vec w1 = ExpOfNonPositive(hn::Set(d, top - base)), w2 = ExpOfNonPositive(hn::Set(d, top2 - base));
+  sum = hn::GetLane(hn::MulAdd(hn::Set(d, sum), w1, hn::Mul(hn::Set(d, sum2), w2)));
+  top = most;
+  i64_t i = 0;
+  const i64_t n = static_cast<i64_t>(hn::Lanes(d));
+  for (; i + n <= dims; i += n) {
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, o + i), w1, hn::Mul(hn::LoadU(d, o2 + i), w2)), d, o + i);
+  }
+  if (i == dims) return;
+  const size_t rest = static_cast<size_t>(dims - i);
+  const F32Vec last =
+      hn::MulAdd(LoadF32Part(F32(), d, o + i, rest), w1, hn::Mul(LoadF32Part(F32(), d, o2 + i, rest), w2));
+  StoreF32Part(F32(), d, last, o + i, rest);
+}
+
+// ---- outputs ----
+
+void PutRow(const View& out, char* to, const float* o, float weight, float divisor, i64_t dims) {
+  const F32Tag d;
+  // Adding zero makes -0 of an underflow 0: then a row's bits cannot show which masked keys were multiplied by 0.
+  WithFloatType(out.dtype, [&](auto type) HWY_ATTR {
+    constexpr i64_t kBytes = sizeof(typename decltype(type)::Raw);
+    const i64_t n = static_cast<i64_t>(hn::Lanes(d));
+    const auto result = [&](F32Vec x) HWY_ATTR {
+      return hn::Add(hn::Div(hn::Mul(x, hn::Set(d, weight)), hn::Set(d, divisor)), hn::Zero(d));
+    };
+    i64_t i = 0;
+    for (; i + n <= dims; i += n) StoreF32(type, d, result(hn::LoadU(d, o + i)), to + i * kBytes);
+    if (i < dims) {
+      const size_t rest = static_cast<size_t>(dims - i);
+      StoreF32Part(type, d, result(LoadF32Part(F32(), d, o + i, rest)), to + i * kBytes, rest);
+    }
+  });
+}
+
+// Row r from its sums, with the sink; a row that is not in use has none.
+void FinishRow(const Block& k, int r, const float* o, float top, float sum) {
+  const AttentionArgs& a = k.args;
+  const AttentionRequest& request = k.task.request;
+  const i64_t token = k.token(r), head = k.head(r), dims = a.spec.kv[0].d_v;
+  const bool used = token >= request.active && token < request.active + request.q_len;
+  double most = top, total = sum, weight = 1;
+  if (used && a.sinks.given()) {
+    const double sink = ScalarOf(row(a.sinks, head), Dtype::f32);
+    if (!(sink <= most)) most = sink;
+    if (most != kNone) {
+      weight = top == kNone ? 0 : std::exp(static_cast<double>(top) - most);
+      total = static_cast<double>(sum) * weight + std::exp(sink - most);
+    }
+  }
+  const bool empty = total == 0;
+  const float divisor = empty ? 1 : static_cast<float>(total) * (a.out.dtype == Dtype::e4m3 ? a.spec.out_scale : 1);
+  static constexpr float kNothing[kMaxHeadDim] = {};
+  const bool nothing = empty || weight == 0;  // sums that weigh nothing are not read as numbers
+  PutRow(a.out, row(a.out, request.batch_row, request.first + token, head), nothing ? kNothing : o,
+         static_cast<float>(weight), divisor, dims);
+  if (!a.lse.given()) return;
+  const float lse = empty ? kNone : static_cast<float>(most + std::log(total));
+  __builtin_memcpy(row(a.lse, request.batch_row, request.first + token, head), &lse, sizeof lse);
+}
+
+// ---- the three entries ----
+
+// Row of the partial results: tokens of all sequences, times heads.
+i64_t PartialRow(const Block& k, int r) {
+  const AttentionRequest& request = k.task.request;
+  return ((request.batch_row * k.args.spec.tokens + request.first + k.token(r)) * k.args.spec.heads) + k.head(r);
+}
+
+// Sets up a block in the caller's frame and runs body(block, state of the sequence, state of a split).
+template <class Body>
+HWY_INLINE void WithBlock(const AttentionArgs& args, const AttentionTiles& tiles, const AttentionTask& task,
+                          const Body& body) {
+  alignas(64) float buffer[kBufferFloats];
+  const size_t n = hn::Lanes(F32Tag());
+  Block k{.args = args,
+          .tiles = tiles,
+          .task = task,
+          .stride = (static_cast<size_t>(task.rows) + n - 1) / n * n,
+          .o_stride = static_cast<size_t>(attention_padded(args.spec.kv[0].d_v)),
+          .q = nullptr,
+          .x = nullptr,
+          .converted = nullptr,
+          .interval = {},
+          .position = {},
+          .slope = {},
+          .decay = {}};
+  State whole, split;
+  const size_t rows = static_cast<size_t>(tiles.block_rows);
+  float* next = buffer;
+  const auto take = [&](size_t floats) {
+    float* taken = next;
+    next += floats;
+    return taken;
+  };
+  k.q = take(rows * static_cast<size_t>(args.spec.kv[0].d_k));
+  k.x = take(rows * kTileKeys);
+  whole.o = take(rows * k.o_stride);
+  split.o = take(rows * k.o_stride);
+  k.converted = take(0);
+  DescribeRows(k);
+  body(k, whole, split);
+}
+
+void WholeBlock(const AttentionArgs& args, const AttentionTiles& tiles, const AttentionTask& task) {
+  WithBlock(args, tiles, task, [&](Block& k, State& whole, State& split) HWY_ATTR {
+    PackQueries(k);
+    Clear(k, whole);
+    const i64_t dims = args.spec.kv[0].d_v;
+    bool first = true;
+    for (i64_t i = 0, n = SplitCount(k); i < n; ++i) {
+      if (!first) Clear(k, split);
+      if (!RunSplit(k, RangeOfSplit(k, i), first ? whole : split)) continue;
+      for (int r = 0; r < task.rows && !first; ++r) {
+        MergeRow(whole.o + static_cast<size_t>(r) * k.o_stride, whole.top[r], whole.sum[r],
+                 split.o + static_cast<size_t>(r) * k.o_stride, split.top[r], split.sum[r], dims);
+      }
+      first = false;
+    }
+    for (int r = 0; r < task.rows; ++r) {
+      FinishRow(k, r, whole.o + static_cast<size_t>(r) * k.o_stride, whole.top[r], whole.sum[r]);
+    }
+  });
+}
+
+void Split(const AttentionArgs& args, const AttentionTiles& tiles, const AttentionTask& task, i64_t index,
+           const AttentionPartials& partials) {
+  WithBlock(args, tiles, task, [&](Block& k, State&, State& split) HWY_ATTR {
+    if (index >= SplitCount(k)) return;
+    const i64_t dims = args.spec.kv[0].d_v;
+    PackQueries(k);
+    Clear(k, split);
+    RunSplit(k, RangeOfSplit(k, index), split);
+    for (int r = 0; r < task.rows; ++r) {
+      float* to = partials.at(PartialRow(k, r), index);
+      __builtin_memcpy(to, split.o + static_cast<size_t>(r) * k.o_stride, static_cast<size_t>(dims) * sizeof(float));
+      to[dims] = split.top[r];
+      to[dims + 1] = split.sum[r];
+    }
+  });
+}
+
+void Merge(const AttentionArgs& args, const AttentionTiles& tiles, const AttentionTask& task,
+           const AttentionPartials& partials) {
+  WithBlock(args, tiles, task, [&](Block& k, State& whole, State&) HWY_ATTR {
+    const i64_t dims = args.spec.kv[0].d_v, n = SplitCount(k);
+    Clear(k, whole);
+    for (int r = 0; r < task.rows; ++r) {
+      float* o = whole.o + static_cast<size_t>(r) * k.o_stride;
+      for (i64_t i = 0; i < n; ++i) {
+        const float* part = partials.at(PartialRow(k, r), i);
+        if (part[dims + 1] == 0) continue;  // saw nothing
+        MergeRow(o, whole.top[r], whole.sum[r], part, part[dims], part[dims + 1], dims);
+      }
+      FinishRow(k, r, o, whole.top[r], whole.sum[r]);
+    }
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace fovea::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace fovea::cpu {
+
+HWY_EXPORT(WholeBlock);
+HWY_EXPORT(Split);
+HWY_EXPORT(Merge);
+
+void attention_block(const Isa& isa, const AttentionArgs& args, const AttentionTiles& tiles,
+                     const AttentionTask& task) {
+  FOVEA_CPU_KERNEL(isa, WholeBlock)(args, tiles, task);
+}
+void attention_split(const Isa& isa, const AttentionArgs& args, const AttentionTiles& tiles, const AttentionTask& task,
+                     i64_t split, const AttentionPartials& partials) {
+  FOVEA_CPU_KERNEL(isa, Split)(args, tiles, task, split, partials);
+}
+void attention_merge(const Isa& isa, const AttentionArgs& args, const AttentionTiles& tiles, const AttentionTask& task,
+                     const AttentionPartials& partials) {
+  FOVEA_CPU_KERNEL(isa, Merge)(args, tiles, task, partials);
+}
+
+}  // namespace fovea::cpu
+#endif
