@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// Equal bits: for any number of threads, with batch mates or alone, whatever the capacity, cut into chunks or whole;
+// and plans that serve many calls.
+#include <algorithm>
+#include <cmath>
+
+#include "conformance/attention_cases.h"
+#include "support/check.h"
+
+namespace fovea::test {
+namespace {
+
+AttentionCase mixed() {
+  AttentionCase c = simple_case({1, 4, 17, 1, 2}, {400, 33, 17, 0, 129}, 6, 2, 64, 48);
+  c.options.mask = FOVEA_MASK_CAUSAL;
+  c.q_dtype = c.out_dtype = FOVEA_BF16;
+  c.kv[0].k.codec = FOVEA_CODEC_BF16;
+  c.kv[0].v = {FOVEA_CODEC_FP8, FOVEA_SCALE_TOKEN_HEAD, FOVEA_F32, 0};
+  c.sinks = true;
+  return c;
+}
+
+// Sequence b of a ragged problem over a page table, as a batch of its own over the same memory: queries [from, to) of
+// it, and the keys up to the last of them.
+struct Alone {
+  fovea_attention_params params;
+  fovea_kv kv;
+  TensorBox out, lse, cu_seqlens_q, kv_lens;
+
+  Alone(const AttentionProblem& whole, int64_t b, int64_t from, int64_t to) : params(whole.params), kv(whole.kvs[0]) {
+    const oracle::Sequence s = oracle::sequence_of(whole.params, b);
+    params.q = slice(params.q, 0, s.first_row + from, s.first_row + to);
+    const int64_t heads = params.q.shape[1];
+    out = TensorBox(params.out.dtype, {to - from, heads, params.out.shape[2]});
+    lse = TensorBox(FOVEA_F32, {to - from, heads});
+    params.out = out;
+    params.lse = lse;
+    cu_seqlens_q = indices({0, to - from});
+    params.cu_seqlens_q = cu_seqlens_q;
+    kv.page_table = slice(kv.page_table, 0, b, b + 1);
+    kv_lens = indices({s.len - (s.n - to)});
+    kv.kv_lens = kv_lens;
+    params.kv = &kv;
+  }
+};
+
+void expect_same_rows(const AttentionProblem& whole, int64_t first_row, const Alone& part, const std::string& note) {
+  const fovea_tensor rows = slice(whole.params.out, 0, first_row, first_row + part.params.out.shape[0]);
+  const fovea_tensor lses = slice(whole.params.lse, 0, first_row, first_row + part.params.out.shape[0]);
+  EXPECT_EQ(values_of(rows), part.out.values()) << note;
+  EXPECT_EQ(values_of(lses), part.lse.values()) << note;
+}
+
+// A pool of the caller: 5 helpers, and the tasks run backwards on the calling thread.
+fovea_thread_pool backwards_pool() {
+  fovea_thread_pool pool;
+  pool.count = [](void*) -> int32_t { return 5; };
+  pool.run = [](void*, void (*task)(void*, int64_t), void* arg, int64_t n) {
+    for (int64_t i = n - 1; i >= 0; --i) task(arg, i);
+  };
+  return pool;
+}
+
+TEST(AttentionBits, DoNotDependOnThreads) {
+  Rng rng = test_rng();
+  const std::string isa = backends().front().context.info().isa;
+  for (int32_t split : {0, 64}) {
+    AttentionCase c = mixed();
+    c.options.split_size = split;
+    AttentionProblem problem(c, rng);
+    ASSERT_TRUE(check_attention(problem));
+    ASSERT_TRUE(run(cpu_context(1, isa.c_str()), problem.params));
+    const auto one = problem.result_bits();
+    for (int32_t threads : {2, 3, 7}) {
+      problem.poison_outputs();
+      ASSERT_TRUE(run(cpu_context(threads, isa.c_str()), problem.params));
+      EXPECT_EQ(one, problem.result_bits()) << threads << " threads, split " << split;
+    }
+    const fovea_thread_pool pool = backwards_pool();
+    ContextParams params;
+    params.pool = &pool;
+    params.isa = isa.c_str();
+    problem.poison_outputs();
+    ASSERT_TRUE(run(Context(params), problem.params));
+    EXPECT_EQ(one, problem.result_bits()) << "own pool, split " << split;
+  }
+}
+
+TEST(AttentionBits, DoNotDependOnEarlierCalls) {
+  Rng rng = test_rng();
+  AttentionProblem a(mixed(), rng), b(simple_case({3}, {50}, 2, 1, 128, 128), rng);
+  for (const Backend& backend : backends()) {
+    ASSERT_TRUE(run(backend.context, a.params));
+    const auto first = a.result_bits();
+    for (int i = 0; i < 5; ++i) {
+      ASSERT_TRUE(run(backend.context, b.params));
+      ASSERT_TRUE(run(backend.context, a.params));
+      ASSERT_EQ(first, a.result_bits()) << backend.name;
+    }
+  }
+}
+
+// H01, K01: each row of a packed batch has the bits it has alone.
+TEST(BugCorpus, K01_H01_BatchMatesDoNotMatter) {
+  Rng rng = test_rng();
+  for (int32_t split : {0, 48}) {
+    AttentionCase c = mixed();
+    c.options.batch_invariant = 1;
+    c.options.split_size = split;
+    AttentionProblem whole(c, rng);
+    for (const Backend& backend : backends()) {
+      ASSERT_TRUE(run(backend.context, whole.params));
+      for (int64_t b = 0; b < 5; ++b) {
+        const oracle::Sequence s = oracle::sequence_of(whole.params, b);
+        const Alone alone(whole, b, 0, s.n);
+        const Result result = run(backend.context, alone.params);
+        ASSERT_TRUE(result) << result.message;
+        expect_same_rows(whole, s.first_row, alone, backend.name + ", sequence " + std::to_string(b));
+      }
+    }
+  }
+}
+
+// One request repeated: every copy has the same bits at every batch size.
+TEST(BugCorpus, K02_BatchSizes) {
+  Rng rng = test_rng();
+  AttentionCase c = simple_case({1}, {333}, 8, 2, 64, 64);
+  c.options.batch_invariant = 1;
+  AttentionProblem one(c, rng);
+  for (const Backend& backend : backends()) {
+    ASSERT_TRUE(run(backend.context, one.params));
+    const auto want = one.out.values();
+    for (int64_t batch = 1; batch <= 32; ++batch) {
+      fovea_attention_params p = one.params;
+      fovea_kv kv = one.kvs[0];
+      p.kv = &kv;
+      p.q.shape[0] = batch;
+      p.q.stride[0] = 0;  // the same row again
+      const TensorBox out(FOVEA_F32, {batch, 8, 64}), lse(FOVEA_F32, {batch, 8});
+      p.out = out;
+      p.lse = lse;
+      std::vector<int64_t> cu(static_cast<size_t>(batch + 1));
+      for (size_t i = 0; i < cu.size(); ++i) cu[i] = static_cast<int64_t>(i);
+      const TensorBox cu_seqlens_q = indices(cu);
+      p.cu_seqlens_q = cu_seqlens_q;
+      kv.page_table.shape[0] = kv.kv_lens.shape[0] = batch;
+      kv.page_table.stride[0] = kv.kv_lens.stride[0] = 0;
+      const Result result = run(backend.context, p);
+      ASSERT_TRUE(result) << result.message;
+      const auto got = out.values();
+      for (int64_t b = 0; b < batch; ++b) {
+        ASSERT_TRUE(std::equal(want.begin(), want.end(), got.begin() + b * 8 * 64))
+            << backend.name << " batch " << batch;
+      }
+    }
+  }
+}
+
+// D27: a longer allocation, more pages and wider tables, or a larger bound, change no bit.
+TEST(BugCorpus, D27_CapacityDoesNotMatter) {
+  Rng rng = test_rng();
+  AttentionCase c = mixed();
+  c.options.batch_invariant = 1;
+  AttentionProblem problem(c, rng);
+  for (const Backend& backend : backends()) {
+    ASSERT_TRUE(run(backend.context, problem.params));
+    const auto first = problem.result_bits();
+    fovea_attention_params p = problem.params;
+    fovea_kv kv = problem.kvs[0];
+    p.kv = &kv;
+    kv.page_table.shape[1] -= 2;  // the spare columns
+    ASSERT_TRUE(run(backend.context, p));
+    EXPECT_EQ(first, problem.result_bits()) << backend.name;
+    kv.max_len = 400;
+    ASSERT_TRUE(run(backend.context, p));
+    EXPECT_EQ(first, problem.result_bits()) << backend.name;
+    const TensorBox wide(FOVEA_I32, {5, 5000});  // -1 everywhere but in front
+    for (int64_t b = 0; b < 5; ++b) {
+      for (int64_t i = 0; i < kv.page_table.shape[1]; ++i) {
+        wide.set(b * 5000 + i, problem.caches[0]->page_table.get(b * problem.kvs[0].page_table.shape[1] + i));
+      }
+    }
+    kv.page_table = wide;
+    kv.max_len = 0;
+    ASSERT_TRUE(run(backend.context, p));
+    EXPECT_EQ(first, problem.result_bits()) << backend.name;
+  }
+}
+
+TEST(AttentionBits, DoNotDependOnChunks) {
+  Rng rng = test_rng();
+  for (int32_t mask : {FOVEA_MASK_CAUSAL, FOVEA_MASK_WINDOW}) {
+    AttentionCase c = simple_case({60}, {150}, 6, 2, 64, 64);
+    c.options.mask = mask;
+    if (mask == FOVEA_MASK_WINDOW) c.options.window_left = 40, c.options.window_right = 0;
+    c.options.batch_invariant = c.options.chunk_invariant = 1;
+    c.poison = false;
+    AttentionProblem whole(c, rng);
+    ASSERT_TRUE(check_attention(whole));
+    for (const Backend& backend : backends()) {
+      ASSERT_TRUE(run(backend.context, whole.params));
+      for (int64_t chunk : {1, 7, 16, 33}) {
+        for (int64_t from = 0; from < 60; from += chunk) {
+          const Alone part(whole, 0, from, std::min<int64_t>(from + chunk, 60));
+          ASSERT_TRUE(run(backend.context, part.params));
+          expect_same_rows(whole, from, part,
+                           backend.name + ", chunk of " + std::to_string(chunk) + " from " + std::to_string(from));
+        }
+      }
+    }
+  }
+}
+
+// D14, D12, D11: one plan shape, then another scale, mask kind, window.
+TEST(BugCorpus, D14_D12_D11_NothingIsKeptFromTheCallBefore) {
+  Rng rng = test_rng();
+  AttentionCase c = simple_case({4}, {600}, 4, 2, 64, 64);
+  c.poison = false;
+  c.q_values = Values::peaked;
+  AttentionProblem problem(c, rng);
+  c.mask_lens = {600};
+  AttentionProblem with_bits(c, rng);
+  std::vector<fovea_attention_params> variants;
+  for (float scale : {0.125f, 0.375f}) {
+    for (int32_t mask : {FOVEA_MASK_NONE, FOVEA_MASK_CAUSAL, FOVEA_MASK_CHUNK}) {
+      fovea_attention_params p = problem.params;
+      p.scale = scale;
+      p.mask = mask;
+      p.chunk_size = mask == FOVEA_MASK_CHUNK ? 100 : 0;
+      variants.push_back(p);
+      if (mask != FOVEA_MASK_CHUNK) continue;
+      p.chunk_size = 0;
+      for (int32_t window : {127, 511}) {
+        p.mask = FOVEA_MASK_WINDOW;
+        p.window_left = window;
+        p.window_right = 0;
+        variants.push_back(p);
+      }
+      variants.push_back(with_bits.params);
+      variants.back().scale = scale;
+    }
+  }
+  for (const Backend& backend : backends()) {
+    for (int round = 0; round < 2; ++round) {
+      for (const fovea_attention_params& p : variants) {
+        const oracle::Attention64 want = oracle::attention64(p);
+        ASSERT_TRUE(run(backend.context, p));
+        EXPECT_TRUE(within(p.out, want.out, want.out_bound))
+            << backend.name << " mask " << p.mask << " scale " << p.scale;
+      }
+    }
+  }
+}
+
+TEST(AttentionPlan, ServesSmallerBatchesAndOtherLengths) {
+  Rng rng = test_rng();
+  AttentionCase c = mixed();
+  c.options.max_q_len = 17;
+  AttentionProblem large(c, rng);
+  for (const Backend& backend : backends()) {
+    const Plan<AttentionParams> plan = backend.context.plan(large.params);
+    HostWorkspace workspace;
+    for (int64_t b = 0; b < 5; ++b) {
+      Alone alone(large, b, 0, oracle::sequence_of(large.params, b).n);
+      const oracle::Attention64 want = oracle::attention64(alone.params);
+      const Result result = plan.try_run(alone.params, workspace.exec(plan));
+      ASSERT_TRUE(result) << result.message;
+      EXPECT_TRUE(within(alone.out, want.out, want.out_bound)) << backend.name;
+      EXPECT_TRUE(within(alone.lse, want.lse, want.lse_bound)) << backend.name;
+    }
+  }
+}
+
+TEST(AttentionPlan, NeedsNoMemoryToPlan) {
+  Rng rng = test_rng();
+  AttentionProblem problem(mixed(), rng);
+  fovea_attention_params p = problem.params;
+  fovea_kv kv = problem.kvs[0];
+  p.kv = &kv;
+  for (fovea_tensor* t : {&p.q, &p.out, &p.lse, &p.cu_seqlens_q, &p.sinks, &kv.page_table, &kv.kv_lens})
+    t->data = nullptr;
+  for (fovea_kv_stream* s : {&kv.k.data, &kv.v.data, &kv.v.scale}) s->base = nullptr;
+  for (const Backend& backend : backends()) {
+    const Support support = backend.context.supports(p);
+    EXPECT_EQ(support.answer, FOVEA_SUPPORT_YES) << support.reason;
+    const Plan<AttentionParams> plan = backend.context.plan(p);
+    HostWorkspace workspace;
+    problem.poison_outputs();
+    const Result result = plan.try_run(problem.params, workspace.exec(plan));
+    ASSERT_TRUE(result) << result.message;
+    EXPECT_TRUE(problem.right()) << backend.name;
+  }
+}
+
+// D29: a run larger than its plan is refused, with both numbers.
+TEST(BugCorpus, D29_RunLargerThanThePlan) {
+  Rng rng = test_rng();
+  AttentionProblem small(simple_case({1, 1}, {9, 9}, 2, 1, 32, 32), rng);
+  AttentionProblem large(simple_case({1, 1, 1}, {9, 9, 9}, 2, 1, 32, 32), rng);
+  for (const Backend& backend : backends()) {
+    const Plan<AttentionParams> plan = backend.context.plan(small.params);
+    HostWorkspace workspace;
+    large.poison_outputs();
+    const Result result = plan.try_run(large.params, workspace.exec(plan));
+    EXPECT_EQ(result.code, FOVEA_INVALID_VALUE);
+    EXPECT_NE(result.message.find('3'), std::string::npos) << result.message;
+    EXPECT_NE(result.message.find('2'), std::string::npos) << result.message;
+    EXPECT_TRUE(large.outputs_untouched());
+  }
+}
+
+}  // namespace
+}  // namespace fovea::test

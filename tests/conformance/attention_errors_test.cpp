@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Wrong calls: each is an error that names the argument, before anything is written.
+#include <algorithm>
+#include <string>
+
+#include "conformance/attention_mistakes.h"
+#include "conformance/attention_random.h"
+#include "support/check.h"
+
+namespace fovea::test {
+namespace {
+
+// Every way in gives the same refusal and leaves the outputs alone. FOVEA_OK as code: any error will do.
+void expect_refused(Wrong& w, const Mistake& mistake) {
+  for (const Backend& backend : backends()) {
+    w.problem.poison_outputs();
+    const Result result = run(backend.context, w.p);
+    EXPECT_NE(result.code, FOVEA_OK);
+    EXPECT_NE(result.code, FOVEA_INTERNAL);
+    if (mistake.code != FOVEA_OK) {
+      EXPECT_EQ(result.code, mistake.code) << result.message;
+    }
+    for (const char* word : mistake.words) {
+      EXPECT_TRUE(names(result.message, word));
+    }
+    EXPECT_TRUE(w.problem.outputs_untouched()) << "wrote before refusing";
+    std::vector<std::byte> scratch(1 << 20);
+    Exec exec;
+    exec.scratch = scratch.data();
+    exec.scratch_bytes = scratch.size();
+    const Result call = try_attention(backend.context, w.p, exec);
+    EXPECT_EQ(call.code, result.code) << call.message;
+    EXPECT_TRUE(w.problem.outputs_untouched()) << "wrote before refusing";
+    // What is known without reading tensors is known to `supports`, with the same words.
+    fovea_plan* plan = nullptr;
+    const fovea_status planned = fovea_plan_create(backend.context.get(), FOVEA_OP_ATTENTION, &w.p, &plan);
+    fovea_plan_destroy(plan);
+    const Support support = backend.context.supports(w.p);
+    EXPECT_EQ(support.answer == FOVEA_SUPPORT_YES, planned == FOVEA_OK);
+    if (planned != FOVEA_OK) {
+      EXPECT_EQ(support.reason, result.message);
+    }
+  }
+}
+
+TEST(AttentionErrors, EachMistakeIsNamed) {
+  for (const Mistake& mistake : mistakes()) {
+    SCOPED_TRACE(mistake.name);
+    Rng rng = test_rng();
+    AttentionProblem problem(base_case(mistake.base), rng);
+    Wrong w{problem, problem.params, problem.kvs[0], {}};
+    mistake.make(w);
+    expect_refused(w, mistake);
+  }
+}
+
+// The same mistakes in random calls.
+TEST(AttentionFuzz, RandomWrongCalls) {
+  std::vector<const Mistake*> general;
+  for (const Mistake& m : mistakes()) {
+    if (m.base == Base::any) general.push_back(&m);
+  }
+  const int64_t cases = env_number("FOVEA_FUZZ_CASES", static_cast<int64_t>(300 * effort()));
+  for (int64_t i = 0; i < cases; ++i) {
+    Rng rng = test_rng(static_cast<uint64_t>(i));
+    AttentionCase c = random_attention(rng);
+    const Mistake& mistake = *rng.pick(general);
+    SCOPED_TRACE(std::string(mistake.name) + " in case " + std::to_string(i) + ": " + c.text() + "; " + seed_note());
+    AttentionProblem problem(c, rng);
+    Wrong w{problem, problem.params, problem.kvs[0], {}};
+    mistake.make(w);
+    Mistake any = mistake;  // a second reason to refuse may come first: the value is then not in the message
+    if (any.words.size() > 1) any.words.resize(1);
+    expect_refused(w, any);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+// B07: an id outside the pool that a visible key needs is named with its request and position; others are never read.
+TEST(BugCorpus, B07_BadPageIds) {
+  Rng rng = test_rng();
+  for (bool of_v : {false, true}) {
+    for (int64_t id : {int64_t{-1}, int64_t{7}, int64_t{77}, int64_t{INT32_MAX}, int64_t{INT32_MIN}}) {
+      AttentionCase c = simple_case({2, 3}, {20, 33}, 4, 2, 32, 32);
+      c.kv[0].page_size = 16;
+      c.kv[0].v_table = of_v;
+      c.kv[0].spare_pages = 0;
+      AttentionProblem problem(c, rng);
+      problem.kvs[0].pages = std::min<int64_t>(problem.kvs[0].pages, id == 7 ? 7 : 10);
+      const TensorBox& table = of_v ? problem.caches[0]->v_page_table : problem.caches[0]->page_table;
+      for (int64_t i = 0; i < table.size(); ++i) {
+        if (id == 7) table.set(i, static_cast<double>(i));  // ids 0 to 5 stay inside
+      }
+      table.set(3 + 1, static_cast<double>(id));  // request 1, keys 16 to 31
+      const std::string number = std::to_string(id);
+      for (const Backend& backend : backends()) {
+        for (uint32_t flags : {0u, static_cast<uint32_t>(FOVEA_EXEC_CHECK)}) {
+          problem.poison_outputs();
+          Exec exec;
+          exec.flags = flags;
+          const Result result = run(backend.context, problem.params, exec);
+          EXPECT_EQ(result.code, FOVEA_INVALID_VALUE) << id;
+          for (const std::string& word : {std::string(of_v ? "v_page_table" : "page_table"), number,
+                                          std::string("request 1"), std::string("position 16")}) {
+            EXPECT_NE(result.message.find(word), std::string::npos) << word << " is not in: " << result.message;
+          }
+          EXPECT_TRUE(problem.outputs_untouched());
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionErrors, WorkspaceTooSmall) {
+  Rng rng = test_rng();
+  AttentionCase c = simple_case({1}, {2000}, 2, 1, 64, 64);
+  c.options.split_size = 64;
+  AttentionProblem problem(c, rng);
+  for (const Backend& backend : backends()) {
+    const Plan<AttentionParams> plan = backend.context.plan(problem.params);
+    if (plan.scratch_bytes() == 0) continue;
+    HostWorkspace workspace;
+    Exec exec = workspace.exec(plan);
+    problem.poison_outputs();
+    exec.scratch_bytes -= 1;
+    EXPECT_NE(plan.try_run(problem.params, exec).message.find("scratch"), std::string::npos);
+    exec.scratch_bytes += 1;
+    exec.scratch = nullptr;
+    EXPECT_NE(plan.try_run(problem.params, exec).message.find("scratch"), std::string::npos);
+    EXPECT_TRUE(problem.outputs_untouched());
+  }
+}
+
+// G09: an fp8 cache without scales is no silent 1.0. D29's relatives: a plan runs nothing but its own shape.
+TEST(BugCorpus, G09_Fp8WithoutScales) {
+  Rng rng = test_rng();
+  AttentionProblem problem(base_case(Base::fp8), rng);
+  Wrong w{problem, problem.params, problem.kvs[0], {}};
+  w.kv.k.scale_kind = FOVEA_SCALE_NONE;
+  w.kv.k.scale_dtype = 0;
+  w.kv.k.scale = {};
+  expect_refused(w, {"", Base::fp8, nullptr, {"scale_kind"}, FOVEA_OK});
+}
+
+// A plan that is run with other options refuses, or does what is asked; it never does what was planned instead.
+TEST(AttentionErrors, PlansDoNotServeOtherOptions) {
+  Rng rng = test_rng();
+  AttentionCase c = base_case(Base::ragged);
+  c.poison = false;
+  AttentionProblem problem(c, rng);
+  using Change = void (*)(fovea_attention_params&, fovea_kv&);
+  const Change changes[] = {
+      [](fovea_attention_params& p, fovea_kv&) { p.mask = FOVEA_MASK_NONE; },
+      [](fovea_attention_params& p, fovea_kv&) { p.softcap = 5; },
+      [](fovea_attention_params& p, fovea_kv&) { p.scale = 0.7f; },
+      [](fovea_attention_params& p, fovea_kv&) { p.split_size = 16; },
+      [](fovea_attention_params& p, fovea_kv&) { p.lse = {}; },
+      [](fovea_attention_params& p, fovea_kv&) { p.out.dtype = FOVEA_F16; },
+      [](fovea_attention_params&, fovea_kv& kv) { kv.heads = 1; },
+      [](fovea_attention_params&, fovea_kv& kv) { kv.page_size = 8; },
+  };
+  for (const Backend& backend : backends()) {
+    const Plan<AttentionParams> plan = backend.context.plan(problem.params);
+    HostWorkspace workspace;
+    for (const Change& change : changes) {
+      fovea_attention_params p = problem.params;
+      fovea_kv kv = problem.kvs[0];
+      p.kv = &kv;
+      change(p, kv);
+      problem.poison_outputs();
+      const Result result = plan.try_run(p, workspace.exec(plan));
+      if (result) {
+        const oracle::Attention64 want = oracle::attention64(p);
+        EXPECT_TRUE(within(p.out, want.out, want.out_bound)) << "change " << &change - changes;
+      } else {
+        EXPECT_EQ(result.code, FOVEA_INVALID_VALUE) << result.message;
+        EXPECT_TRUE(problem.outputs_untouched());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fovea::test
