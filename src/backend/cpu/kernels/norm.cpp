@@ -5,7 +5,8 @@
 //   layer  y = (x - mean) / sqrt(mean((x - mean)^2) + eps) * (w + offset) + b
 //   l2     y = x / sqrt(sum(x^2) + eps)
 //
-// x is x + residual where given; the gate multiplies x (gate_first) or y. Sums are f32 in vector lanes, so a row's bits
+// x is x + residual where given; the gate multiplies x (gate_first) or y. A row whose root is 0 (eps 0 and nothing but
+// zeros below it) is divided by nothing: its x - mean is 0 and stays 0. Sums are f32 in vector lanes, so a row's bits
 // depend on the width of the instruction set and on nothing else.
 #include "backend/cpu/kernels/norm.h"
 
@@ -46,25 +47,22 @@ F32Vec Input(const NormArgs& a, const Row& row, i64_t i, size_t count) {
 void NormRow(const NormArgs& a, const Row& row) {
   const F32Tag d;
   const i64_t n = a.spec.n;
-  F32Vec sum = hn::Zero(d), squares = hn::Zero(d);
-  const bool layer = a.spec.kind == NormKind::layer;
+  const F32Vec length = hn::Set(d, static_cast<float>(n));
+  F32Vec mean = hn::Zero(d);
+  if (a.spec.kind == NormKind::layer) {
+    F32Vec sum = hn::Zero(d);
+    ForLanes(n, [&](i64_t i, size_t count) { sum = hn::Add(sum, Input(a, row, i, count)); });
+    mean = hn::Div(hn::SumOfLanes(d, sum), length);
+  }
+  F32Vec squares = hn::Zero(d);
   ForLanes(n, [&](i64_t i, size_t count) {
-    const F32Vec x = Input(a, row, i, count);
-    if (layer) sum = hn::Add(sum, x);
+    const F32Vec x = hn::IfThenElseZero(hn::FirstN(d, count), hn::Sub(Input(a, row, i, count), mean));
     squares = hn::MulAdd(x, x, squares);
   });
-  F32Vec mean = hn::Zero(d);
-  if (layer) {
-    mean = hn::Div(hn::SumOfLanes(d, sum), hn::Set(d, static_cast<float>(n)));
-    squares = hn::Zero(d);
-    ForLanes(n, [&](i64_t i, size_t count) {
-      const F32Vec x = hn::IfThenElseZero(hn::FirstN(d, count), hn::Sub(Input(a, row, i, count), mean));
-      squares = hn::MulAdd(x, x, squares);
-    });
-  }
   F32Vec power = hn::SumOfLanes(d, squares);
-  if (a.spec.kind != NormKind::l2) power = hn::Div(power, hn::Set(d, static_cast<float>(n)));
-  const F32Vec inverse = hn::Div(hn::Set(d, 1.0f), hn::Sqrt(hn::Add(power, hn::Set(d, a.eps))));
+  if (a.spec.kind != NormKind::l2) power = hn::Div(power, length);
+  const F32Vec root = hn::Sqrt(hn::Add(power, hn::Set(d, a.eps)));
+  const F32Vec inverse = hn::IfThenZeroElse(hn::Eq(root, hn::Zero(d)), hn::Div(hn::Set(d, 1.0f), root));
   ForLanes(n, [&](i64_t i, size_t count) {
     // out may be x and residual_out may be residual: read all of this step before writing.
     F32Vec y = hn::Mul(hn::Sub(Input(a, row, i, count), mean), inverse);
@@ -76,11 +74,10 @@ void NormRow(const NormArgs& a, const Row& row) {
     if (a.spec.gate_kind != GateKind::none && !a.spec.gate_first) {
       y = hn::Mul(y, Gate(a.spec.gate_kind, Lanes(a.gate.dtype, row.gate, i, count)));
     }
-    F32Vec added = hn::Zero(d);
     if (row.residual_out) {
-      added = hn::Add(Lanes(a.x.dtype, row.x, i, count), Lanes(a.residual.dtype, row.residual, i, count));
+      const F32Vec x = Lanes(a.x.dtype, row.x, i, count), r = Lanes(a.residual.dtype, row.residual, i, count);
+      PutLanes(a.residual_out.dtype, hn::Add(x, r), row.residual_out, i, count);
     }
-    if (row.residual_out) PutLanes(a.residual_out.dtype, added, row.residual_out, i, count);
     PutLanes(a.out.dtype, y, row.out, i, count);
   });
 }
