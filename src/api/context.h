@@ -28,9 +28,9 @@ fovea_status guarded(const Body& body) noexcept {
   try {
     return set_last_error(body());
   } catch (const std::bad_alloc&) {
-    return FOVEA_OUT_OF_MEMORY;
+    return set_last_error({FOVEA_OUT_OF_MEMORY, "out of memory"});  // so short that it needs no memory
   } catch (...) {
-    return FOVEA_INTERNAL;
+    return set_last_error({FOVEA_INTERNAL, "internal fault"});
   }
 }
 

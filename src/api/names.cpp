@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "base/status.h"
+#include "api/context.h"
 #include "fovea/fovea.h"
 
 #define FOVEA_TEXT_(x) #x
@@ -98,27 +98,35 @@ const char* fovea_scale_kind_name(int32_t kind) {
 int64_t fovea_dtype_bytes(int32_t dtype, int64_t elements) {
   const fovea::DtypeRow* row = fovea::find_dtype(dtype);
   if (row == nullptr || elements < 0 || elements % row->block != 0) return -1;
-  return elements / row->block * row->bytes;
+  int64_t bytes = 0;
+  return __builtin_mul_overflow(elements / row->block, row->bytes, &bytes) ? -1 : bytes;
 }
 
 fovea_status fovea_tensor_packed(void* data, int32_t dtype, int32_t rank, const int64_t* shape, fovea_tensor* out) {
   using fovea::invalid_value;
-  if (out == nullptr) return set_last_error(invalid_value("out", "null", "must point to where the view goes"));
-  if (fovea::find_dtype(dtype) == nullptr) {
-    return set_last_error(fovea::invalid_type("dtype", dtype, "must be one of enum fovea_dtype"));
-  }
-  if (rank < 0 || rank > FOVEA_MAX_RANK) {
-    return set_last_error(invalid_value("rank", rank, "must be 0 to " FOVEA_TEXT(FOVEA_MAX_RANK)));
-  }
-  if (shape == nullptr && rank > 0) return set_last_error(invalid_value("shape", "null", "must have rank entries"));
-  *out = fovea_tensor{.data = data, .dtype = dtype, .rank = rank};
-  int64_t stride = 1;
-  for (int32_t i = rank - 1; i >= 0; --i) {
-    out->shape[i] = shape[i];
-    out->stride[i] = stride;
-    stride *= std::max<int64_t>(shape[i], 1);
-  }
-  return FOVEA_OK;
+  return fovea::guarded([&]() -> fovea::Status {
+    if (out == nullptr) return invalid_value("out", "null", "must point to where the view goes");
+    if (fovea::find_dtype(dtype) == nullptr) {
+      return fovea::invalid_type("dtype", dtype, "must be one of enum fovea_dtype");
+    }
+    if (rank < 0 || rank > FOVEA_MAX_RANK) {
+      return invalid_value("rank", rank, "must be 0 to " FOVEA_TEXT(FOVEA_MAX_RANK));
+    }
+    if (shape == nullptr && rank > 0) return invalid_value("shape", "null", "must have rank entries");
+    fovea_tensor view{.data = data, .dtype = dtype, .rank = rank};
+    int64_t stride = 1;
+    for (int32_t i = rank - 1; i >= 0; --i) {
+      const std::string name = "shape[" + std::to_string(i) + "]";
+      if (shape[i] < 0) return invalid_value(name, shape[i], "must not be negative");
+      view.shape[i] = shape[i];
+      view.stride[i] = stride;
+      if (__builtin_mul_overflow(stride, std::max<int64_t>(shape[i], 1), &stride)) {
+        return invalid_value(name, shape[i], "the view has more elements than 64 bits count");
+      }
+    }
+    *out = view;
+    return {};
+  });
 }
 
 void fovea_context_params_init(fovea_context_params* params) {

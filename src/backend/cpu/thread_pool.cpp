@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cpu/thread_pool.h"
 
+#include <hwy/cache_control.h>
+
 #if defined(__linux__)
 #include <sched.h>
 #endif
@@ -10,8 +12,18 @@
 namespace fovea::cpu {
 
 namespace {
+
 thread_local bool t_inside = false;  // this thread is running a task of some pool: nested calls run inline
+
+constexpr int kSpins = 1000;  // some tens of microseconds
+
+// Looks up to `spins` times whether `done` is true.
+template <class Done>
+void spin(int spins, const Done& done) {
+  for (int i = 0; i < spins && !done(); ++i) hwy::Pause();
 }
+
+}  // namespace
 
 int32_t ThreadPool::cores() {
 #if defined(__linux__)
@@ -21,11 +33,21 @@ int32_t ThreadPool::cores() {
   return static_cast<int32_t>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-ThreadPool::ThreadPool(int32_t threads) {
-  for (int32_t i = 1; i < threads; ++i) workers_.emplace_back([this] { worker(); });
+// With more threads than cores, one that looks keeps another from working.
+ThreadPool::ThreadPool(int32_t threads) : spins_(threads > cores() ? 0 : kSpins) {
+  try {
+    for (int32_t i = 1; i < threads; ++i) workers_.emplace_back([this] { worker(); });
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
 ThreadPool::~ThreadPool() {
+  stop();
+}
+
+void ThreadPool::stop() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
@@ -41,13 +63,13 @@ fovea_thread_pool ThreadPool::hook() {
       .run = [](void* self, Task task, void* arg, int64_t n) { static_cast<ThreadPool*>(self)->run(task, arg, n); }};
 }
 
-void ThreadPool::drain(Job& job) {
+void ThreadPool::drain(Job& job) noexcept {
   t_inside = true;
   for (int64_t i; (i = job.next.fetch_add(1, std::memory_order_relaxed)) < job.n;) job.task(job.arg, i);
   t_inside = false;
 }
 
-void ThreadPool::run(Task task, void* arg, int64_t n) {
+void ThreadPool::run(Task task, void* arg, int64_t n) noexcept {
   if (t_inside || workers_.empty() || n <= 1) {
     for (int64_t i = 0; i < n; ++i) task(arg, i);
     return;
@@ -61,18 +83,24 @@ void ThreadPool::run(Task task, void* arg, int64_t n) {
   }
   wake_.notify_all();
   drain(job);
+  {
+    std::lock_guard lock(mutex_);
+    job_ = nullptr;  // nobody enters any more
+  }
+  spin(spins_, [&] { return job.helpers == 0; });
   std::unique_lock lock(mutex_);
-  job_ = nullptr;  // nobody enters any more
   idle_.wait(lock, [&] { return job.helpers == 0; });
 }
 
-void ThreadPool::worker() {
+void ThreadPool::worker() noexcept {
   uint64_t seen = 0;
-  std::unique_lock lock(mutex_);
   while (true) {
-    wake_.wait(lock, [&] { return stop_ || (job_ != nullptr && generation_ != seen); });
+    spin(spins_, [&] { return stop_ || generation_ != seen; });
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [&] { return stop_ || generation_ != seen; });
     if (stop_) return;
     seen = generation_;
+    if (job_ == nullptr) continue;  // done before this thread came
     Job& job = *job_;
     ++job.helpers;
     lock.unlock();
