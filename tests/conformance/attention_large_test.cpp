@@ -42,6 +42,16 @@ struct LargeCache {
   Sparse k, v;
 };
 
+void check_against_oracle(const fovea_attention_params& p, const TensorBox& out) {
+  const oracle::Attention64 want = oracle::attention64(p);
+  for (const Backend& backend : backends()) {
+    out.fill([](int64_t) { return 7.0; });
+    const Result result = run(backend.context, p);
+    ASSERT_TRUE(result) << result.message;
+    EXPECT_TRUE(within(out, want.out, want.out_bound)) << backend.name;
+  }
+}
+
 void check_pages(LargeCache& cache, const std::vector<int64_t>& ids, int64_t len, int32_t heads) {
   Rng rng = test_rng(static_cast<uint64_t>(ids.back()));
   const fovea_kv& kv = cache.kv;
@@ -58,13 +68,7 @@ void check_pages(LargeCache& cache, const std::vector<int64_t>& ids, int64_t len
   p.out = out;
   p.cu_seqlens_q = cu;
   p.kv = &cache.kv;
-  const oracle::Attention64 want = oracle::attention64(p);
-  for (const Backend& backend : backends()) {
-    out.fill([](int64_t) { return 7.0; });
-    const Result result = run(backend.context, p);
-    ASSERT_TRUE(result) << result.message;
-    EXPECT_TRUE(within(out, want.out, want.out_bound)) << backend.name;
-  }
+  check_against_oracle(p, out);
 }
 
 TEST(BugCorpus, C01_C04_C16_PagesBeyondTwoToThe31Elements) {
@@ -86,6 +90,34 @@ TEST(BugCorpus, C14_SlotsBeyondTwoToThe31) {
   const int64_t at = kTwo31 / kRow;
   LargeCache cache(2 * at + 100, 1, 8, 128, 128, false);
   check_pages(cache, {at - 1, at, at + 1, 2 * at - 1, 2 * at, 2 * at + 1, 0, 2 * at + 99}, 8, 8);
+}
+
+// Offsets of tokens in a ragged buffer, and of heads in a long contiguous one.
+TEST(BugCorpus, C01_TokensAndHeadsBeyondTwoToThe31Elements) {
+  Rng rng = test_rng();
+  constexpr int64_t kRow = 8 * 128, kFirst = kTwo31 / kRow + 3, kLen = 20;
+  const TensorBox cu = indices({0, 0, 2}), cu_kv = indices({0, kFirst, kFirst + kLen}), kv_lens = indices({0, kLen});
+  const TensorBox q = floats(draw(rng, Values::normal, 2 * 8, 128), FOVEA_F16, {2, 8, 128});
+  const TensorBox out(FOVEA_F16, {2, 8, 128});
+  fovea_attention_params p;
+  p.q = q;
+  p.out = out;
+  p.cu_seqlens_q = cu;
+  LargeCache ragged(1, static_cast<int32_t>(kFirst + kLen), 8, 128, 128, false);
+  ragged.kv.cu_seqlens_kv = cu_kv;
+  ragged.kv.kv_lens = kv_lens;
+  for (int64_t t = kFirst; t < kFirst + kLen; ++t) ragged.write(rng, 0, t);
+  p.kv = &ragged.kv;
+  check_against_oracle(p, out);
+  LargeCache long_heads(2, static_cast<int32_t>(kTwo31 / 128 / 7), 8, 128, 128, false);  // [batch, heads, tokens, d]
+  for (fovea_kv_stream* s : {&long_heads.kv.k.data, &long_heads.kv.v.data}) {
+    s->token_stride = 256;
+    s->head_stride = int64_t{long_heads.kv.page_size} * 256;
+  }
+  long_heads.kv.kv_lens = kv_lens;
+  for (int64_t t = 0; t < kLen; ++t) long_heads.write(rng, 1, t);
+  p.kv = &long_heads.kv;
+  check_against_oracle(p, out);
 }
 
 // Strides of Q and the output above 2^31 elements; and a contiguous cache with such a stride between sequences.

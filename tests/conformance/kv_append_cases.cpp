@@ -75,19 +75,18 @@ void AppendProblem::make_tokens(Rng& rng) {
   slots = indices(rng.distinct(c.tokens, capacity()), c.index_dtype);
   params.slot_mapping = slots;
   if (!c.q_heads) return;
-  q = TensorBox(c.q_dtype, {c.tokens, c.q_heads, s.d_k}, layout());
-  q.assign(draw(rng, c.values, c.tokens * c.q_heads, s.d_k));
-  q_out = TensorBox(c.q_dtype, {c.tokens, c.q_heads, s.d_k}, layout());
+  q = TensorBox(c.q_dtype, {c.tokens, c.q_heads, d_q()}, layout());
+  q.assign(draw(rng, c.values, c.tokens * c.q_heads, d_q()));
+  q_out = TensorBox(c.q_dtype, {c.tokens, c.q_heads, d_q()}, layout());
   params.q = q;
   params.q_out = q_out;
 }
 
 void AppendProblem::make_options(Rng& rng) {
   if (c.norm) {
-    const int64_t dims = c.kv.d_k - c.kv.d_rope;
-    k_weight = floats(draw(rng, Values::normal, 1, dims), FOVEA_F32);
+    k_weight = floats(draw(rng, Values::normal, 1, c.kv.d_k - c.kv.d_rope), FOVEA_F32);
     params.k_norm_weight = k_weight;
-    if (c.q_heads) q_weight = floats(draw(rng, Values::normal, 1, dims), FOVEA_BF16);
+    if (c.q_heads) q_weight = floats(draw(rng, Values::normal, 1, d_q() - c.kv.d_rope), FOVEA_BF16);
     params.q_norm_weight = q_weight;
     params.norm_weight_offset = 1;
   }

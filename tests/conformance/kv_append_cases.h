@@ -18,6 +18,7 @@ struct AppendCase {
   int32_t dtype = FOVEA_F32;  // of k and v
   KvSpec kv = {.lens = {40}, .heads = 2};
   int32_t q_heads = 0;  // 0: no q
+  int32_t d_q = 0;      // 0: d_k
   int32_t q_dtype = FOVEA_F32;
   bool norm = false;
   bool with_rope = false;
@@ -41,6 +42,7 @@ class AppendProblem {
   fovea_kv_append_params params;
   std::vector<std::byte> before;  // of the cache
 
+  int64_t d_q() const { return c.d_q ? c.d_q : c.kv.d_k; }
   int64_t capacity() const { return cache.kv().pages * cache.kv().page_size; }
   int64_t at(int64_t token) const { return oracle::index_at(slots, token); }
   bool lands(int64_t token) const { return at(token) >= 0 && at(token) < capacity(); }

@@ -193,6 +193,29 @@ TEST(KvAppend, EveryRopeScalingAndMrope) {
   }
 }
 
+TEST(KvAppend, QueriesOfOtherDimsAndInPlace) {
+  Rng rng = test_rng();
+  AppendCase c;
+  c.kv.d_k = 64;
+  c.q_heads = 3;
+  c.d_q = 96;
+  c.norm = c.with_rope = true;
+  c.rope = plain_rope(FOVEA_ROPE_NEOX, 32);
+  c.any_layout = true;
+  check_append(c, rng);
+  AppendProblem problem(c, rng);
+  const std::vector<double> q = problem.q.values();
+  for (const Backend& backend : backends()) {
+    ASSERT_TRUE(run(backend.context, problem.params));
+    fovea_kv_append_params in_place = problem.params;
+    in_place.q_out = in_place.q;
+    const Result result = run(backend.context, in_place);
+    ASSERT_TRUE(result) << result.message;
+    EXPECT_EQ(problem.q.bits(), problem.q_out.bits()) << backend.name;
+    problem.q.assign(q);
+  }
+}
+
 // Cache bytes are those of separate norm, rope and append of the rounded values: with f32 k nothing is rounded between.
 TEST(KvAppend, FusedEqualsSeparate) {
   Rng rng = test_rng();

@@ -169,6 +169,32 @@ TEST(KvCopy, NothingToCopy) {
   }
 }
 
+TEST(KvCopy, PagesBeyondTwoToThe31Elements) {
+  Rng rng = test_rng();
+  constexpr int64_t kRow = 8 * 128, kPages = (int64_t{1} << 31) / kRow * 2 + 64;  // page size 1
+  const Sparse k(kPages * kRow * 2), v(kPages * kRow * 2);
+  fovea_kv kv;
+  kv.heads = 8;
+  kv.d_k = kv.d_v = 128;
+  kv.page_size = 1;
+  kv.pages = kPages;
+  kv.k.codec = kv.v.codec = FOVEA_CODEC_F16;
+  kv.k.data = {k.data(), kRow * 2, kRow * 2, 256};
+  kv.v.data = {v.data(), kRow * 2, kRow * 2, 256};
+  const int64_t from = kPages - 1, to = kPages / 2 + 1;
+  const TensorBox copies = indices({from, to}, FOVEA_I64, {1, 2});
+  const KvCopyParams params{.src = &kv, .dst = &kv, .copies = copies};
+  for (const Backend& backend : backends()) {
+    for (const Sparse* pool : {&k, &v}) {
+      for (int64_t i = 0; i < kRow; ++i) oracle::encode(FOVEA_F16, pool->data() + (from * kRow + i) * 2, rng.normal());
+    }
+    ASSERT_TRUE(run(backend.context, params));
+    for (const Sparse* pool : {&k, &v}) {
+      EXPECT_EQ(std::memcmp(pool->data() + from * kRow * 2, pool->data() + to * kRow * 2, kRow * 2), 0) << backend.name;
+    }
+  }
+}
+
 // Bad ids are an error before anything is copied, also when they come last.
 TEST(KvCopy, Mistakes) {
   using Change = void (*)(KvCopyParams&, fovea_kv & src, fovea_kv & dst, std::vector<int64_t> & pairs);
