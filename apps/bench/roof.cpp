@@ -114,6 +114,7 @@ double fastest(std::vector<Lane>& lanes, const Body& body) {
     best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
   });
   std::vector<std::thread> threads;
+  threads.reserve(lanes.size());
   for (Lane& lane : lanes) {
     threads.emplace_back([&] {
       for (int pass = 0; pass < kPasses; ++pass) {

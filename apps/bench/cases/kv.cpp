@@ -62,7 +62,8 @@ double side_bytes(const Shape& s, int64_t dims) {
   double bytes = bytes_of(element_type(s.codec), static_cast<double>(dims));
   if (s.kv_scale_kind() == FOVEA_SCALE_TOKEN_HEAD) bytes += bytes_of(FOVEA_F32, 1);
   if (s.kv_scale_kind() == FOVEA_SCALE_GROUP) {
-    bytes += bytes_of(FOVEA_F32, static_cast<double>((dims + s.scale_group - 1) / s.scale_group));
+    const int64_t groups = (dims + s.scale_group - 1) / s.scale_group;
+    bytes += bytes_of(FOVEA_F32, static_cast<double>(groups));
   }
   return bytes;
 }
