@@ -173,6 +173,7 @@ Command add_generate(CLI::App& app) {
   number("--page-size", o->engine.page_size, 1, 1 << 20, "tokens per page of the cache");
   number("--cache-tokens", o->engine.cache_tokens, 0, 1 << 30, "capacity of the cache; 0 = what the prompts need");
   number("--chunk", o->engine.chunk, 1, 1 << 20, "prompt tokens per step");
+  c->add_flag("--invariant", o->engine.invariant, "bits of an answer never depend on the other prompts nor on --chunk");
   number("--batch", o->engine.max_sequences, 1, 1 << 16, "prompts in work at once; the others wait");
   o->device.add_to(*c);
   c->add_flag("--json", o->json, "print answers and figures as JSON when done");

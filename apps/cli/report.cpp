@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -14,7 +15,7 @@ std::pair<std::string, std::string> kernel_of(const std::string& explanation) {
   const size_t colon = explanation.find(": ");
   if (colon == std::string::npos) return {explanation, ""};
   const std::string rest = explanation.substr(colon + 2);
-  return {explanation.substr(0, colon), rest.substr(0, rest.find(','))};
+  return {explanation.substr(0, colon), rest.substr(0, std::min(rest.find(','), rest.find(" (")))};
 }
 
 double rate(int64_t tokens, double seconds) {
