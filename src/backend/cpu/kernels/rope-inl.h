@@ -87,10 +87,17 @@ HWY_INLINE void ComputeAngles(const RotarySpec& spec, const RotaryTable& table, 
 
 HWY_INLINE void ReadAngles(const RotarySpec& spec, const RotaryTable& table, const RotaryInput& in, i64_t token,
                            TokenAngles& out) {
+  const char* cos[kMaxPositionRows];
+  const char* sin[kMaxPositionRows];
+  for (int r = 0; r < spec.position_rows; ++r) {
+    const i64_t position = index_at(in.positions, r, token);
+    cos[r] = row(in.cos, position);
+    sin[r] = row(in.sin, position);
+  }
   for (int i = 0; i < spec.rotary_dim / 2; ++i) {
-    const i64_t position = index_at(in.positions, table.position_row[i], token);
-    out.cos[i] = float_at(row(in.cos, position) + i * 4, Dtype::f32);
-    out.sin[i] = float_at(row(in.sin, position) + i * 4, Dtype::f32);
+    const int r = table.position_row[i];
+    out.cos[i] = float_at(cos[r] + i * 4, Dtype::f32);
+    out.sin[i] = float_at(sin[r] + i * 4, Dtype::f32);
   }
 }
 
