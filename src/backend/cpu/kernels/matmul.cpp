@@ -174,7 +174,6 @@ void MatmulPack(const MatmulArgs& a, float* packed, i64_t first, i64_t last) {
     float* to = packed + m * stride;
     ForLanes(a.spec.k,
              [&](i64_t k, size_t count) { hn::StoreU(Lanes(a.x.dtype, row(a.x, m), k, count), F32Tag(), to + k); });
-    for (i64_t k = (a.spec.k + kL - 1) / kL * kL; k < stride; ++k) to[k] = 0;
   }
 }
 
