@@ -52,7 +52,6 @@ TEST(Allocation, TheCounterCounts) {
 TEST(Allocation, RunsOfPlansAllocateNothing) {
   const fovea::Context context({.threads = 3});
   for (int i = 0; i < c_operation_count; ++i) {
-    if (!has_kernel(context, c_operations[i])) continue;
     const OpCase c(c_operations[i]);
     fovea_plan* plan = nullptr;
     ASSERT_EQ(fovea_plan_create(context.get(), c.op(), c.params(), &plan), FOVEA_OK) << fovea_last_error();

@@ -53,12 +53,6 @@ OpCase::OpCase(const c_operation& operation) : operation_(&operation) {
   }
 }
 
-bool has_kernel(const Context& context, const c_operation& operation) {
-  const OpCase c(operation);
-  return fovea_supports(context.get(), c.op(), c.params()) != FOVEA_SUPPORT_NO ||
-         std::strstr(fovea_last_error(), "no kernel yet") == nullptr;
-}
-
 std::vector<std::byte> OpCase::outputs() const {
   std::vector<std::byte> all;
   for (const TensorBox& t : outputs_) {

@@ -66,7 +66,4 @@ class OpCase {
   bool cache_is_output_ = false;
 };
 
-// False for an operation whose kernel is still to be written.
-bool has_kernel(const Context& context, const c_operation& operation);
-
 }  // namespace fovea::test

@@ -52,9 +52,6 @@ std::vector<std::byte> run_case(const Context& context, const OpCase& c, uint8_t
 
 class EveryOp : public ::testing::TestWithParam<int> {
  protected:
-  void SetUp() override {
-    if (!has_kernel(context_, row())) GTEST_SKIP() << fovea_last_error();
-  }
   const c_operation& row() const { return c_operations[GetParam()]; }
   OpCase fresh() const { return OpCase(row()); }
   Context context_{{.threads = 2}};
