@@ -39,6 +39,27 @@ std::string shape_text(const fovea_tensor& t) {
   return text + "]";
 }
 
+namespace {
+
+// Every element must be within 2^59 elements of the first, so that no offset in bytes overflows 64 bits.
+Status check_reach(const char* name, const fovea_tensor& t) {
+  constexpr int64_t kMost = int64_t{1} << 59;
+  int64_t reach = 0;
+  for (int i = 0; i < t.rank; ++i) {
+    int64_t step = 0;
+    if (t.shape[i] < 2) continue;
+    const bool over = __builtin_mul_overflow(t.shape[i] - 1, t.stride[i], &step) || step < -kMost || step > kMost;
+    if (!over) reach += step < 0 ? -step : step;
+    if (over || reach > kMost) {
+      return invalid_value(std::string(name) + ".stride[" + std::to_string(i) + "]", t.stride[i],
+                           "reaches beyond every memory");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Status check_tensor(const char* name, const fovea_tensor& t, std::span<const int32_t> types, int min_rank, int max_rank,
                     Place place, LastStride last) {
   if (std::find(types.begin(), types.end(), t.dtype) == types.end())
@@ -61,6 +82,7 @@ Status check_tensor(const char* name, const fovea_tensor& t, std::span<const int
       return invalid_value(std::string(name) + ".shape", shape_text(t), "has more elements than 64 bits count");
     }
   }
+  FOVEA_TRY(check_reach(name, t));
   const int block = dtype_block(dtype(t));
   const int inner = t.rank - 1;
   if (inner >= 0 && t.shape[inner] % block != 0) {

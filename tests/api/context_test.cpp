@@ -237,6 +237,21 @@ TEST(CppFace, ThrowsWhatTryReturns) {
   EXPECT_THROW(fovea::tensor(nullptr, FOVEA_F32, {1, 2}, {1}), fovea::Error);
 }
 
+// A stride whose product with the shape leaves 64 bits is an error, not an overflow.
+TEST(Tensors, StridesReachSomewhere) {
+  const Context context({.threads = 1});
+  TensorBox out(FOVEA_F32, {3, 8});
+  for (const int64_t stride : {INT64_MAX, INT64_MIN, INT64_MAX / 2, int64_t{1} << 60}) {
+    NormParams p{.x = out, .out = out};
+    p.x.stride[0] = stride;
+    EXPECT_EQ(fovea::try_norm(context, p).message,
+              "x.stride[0] is " + std::to_string(stride) + ": reaches beyond every memory");
+  }
+  NormParams p{.x = slice(out, 0, 0, 1), .out = slice(out, 0, 0, 1)};
+  p.x.stride[0] = INT64_MAX;  // of one row: never used
+  EXPECT_TRUE(context.supports(p));
+}
+
 TEST(Devices, TensorsOfAnotherDeviceAreRefused) {
   const Context context({.threads = 1});
   TensorBox x(FOVEA_F32, {2, 8});
