@@ -78,8 +78,9 @@ HWY_EXPORT(Copy);
 
 namespace {
 
-constexpr int kPasses = 8;
-constexpr int64_t kFmaRounds = 1 << 20;
+constexpr int64_t kMinPasses = 8;
+constexpr uint64_t kSlice = uint64_t{1} << 20;  // floats that a thread reads in a pass: about a millisecond
+constexpr int64_t kFmaRounds = 1 << 18;
 constexpr size_t kGranule = 256;  // floats: four of the widest vectors, and a whole number of pages' lines
 
 // The Highway target of that name, or else the best one.
@@ -103,9 +104,10 @@ struct Lane {  // one thread's memory
   double flops = 0;
 };
 
-// Seconds of the fastest of kPasses in which every thread runs body(lane) once.
+// Seconds of the fastest pass, in which every thread runs body(lane, pass) once. Passes are short, so that some of them
+// are not disturbed by other work on the machine.
 template <class Body>
-double fastest(std::vector<Lane>& lanes, const Body& body) {
+double fastest(std::vector<Lane>& lanes, int64_t passes, const Body& body) {
   using Clock = std::chrono::steady_clock;
   double best = 1e30;
   Clock::time_point start;
@@ -117,9 +119,9 @@ double fastest(std::vector<Lane>& lanes, const Body& body) {
   threads.reserve(lanes.size());
   for (Lane& lane : lanes) {
     threads.emplace_back([&] {
-      for (int pass = 0; pass < kPasses; ++pass) {
+      for (int64_t pass = 0; pass < passes; ++pass) {
         begin.arrive_and_wait();
-        body(lane);
+        body(lane, pass);
         end.arrive_and_wait();
       }
     });
@@ -133,28 +135,30 @@ double fastest(std::vector<Lane>& lanes, const Body& body) {
 Roof measure_roof(int32_t threads, const std::string& isa, uint64_t bytes) {
   hwy::ChosenTarget chosen;
   choose(isa, chosen);
-  // Half of the memory is read from, half written to.
+  // Half of the memory is read from, half written to; a pass takes the next slice of each.
   const uint64_t share = bytes / 2 / sizeof(float) / static_cast<uint64_t>(threads);
-  const size_t n = std::max<size_t>(share / kGranule, 1) * kGranule;
+  const size_t n = std::max<size_t>(std::min(share, kSlice) / kGranule, 1) * kGranule;
+  const size_t slices = std::max<size_t>(share / n, 1);
   std::vector<Lane> lanes(static_cast<size_t>(threads));
   for (Lane& lane : lanes) {
-    lane.from = hwy::AllocateAligned<float>(n);
-    lane.to = hwy::AllocateAligned<float>(n);
-    std::fill_n(lane.from.get(), n, 1.0f);
-    std::fill_n(lane.to.get(), n, 0.0f);
+    lane.from = hwy::AllocateAligned<float>(slices * n);
+    lane.to = hwy::AllocateAligned<float>(slices * n);
+    std::fill_n(lane.from.get(), slices * n, 1.0f);
+    std::fill_n(lane.to.get(), slices * n, 0.0f);
   }
+  const auto passes = std::max(static_cast<int64_t>(slices), kMinPasses);
+  const auto at = [&](int64_t pass) { return static_cast<size_t>(pass) % slices * n; };
   const double moved = static_cast<double>(n) * sizeof(float) * 2 * threads;
   Roof roof;
-  roof.copy_bytes_per_s = moved / fastest(lanes, [&](Lane& l) {
-                            FOVEA_ROOF_KERNEL(chosen, Copy)
-                            (l.from.get(), n, l.to.get());
+  roof.copy_bytes_per_s = moved / fastest(lanes, passes, [&](Lane& l, int64_t pass) {
+                            FOVEA_ROOF_KERNEL(chosen, Copy)(l.from.get() + at(pass), n, l.to.get() + at(pass));
                           });
-  roof.read_bytes_per_s = moved / fastest(lanes, [&](Lane& l) {
-                            FOVEA_ROOF_KERNEL(chosen, Read)(l.from.get(), n, &l.sink);
-                            FOVEA_ROOF_KERNEL(chosen, Read)(l.to.get(), n, &l.sink);
+  roof.read_bytes_per_s = moved / fastest(lanes, passes, [&](Lane& l, int64_t pass) {
+                            FOVEA_ROOF_KERNEL(chosen, Read)(l.from.get() + at(pass), n, &l.sink);
+                            FOVEA_ROOF_KERNEL(chosen, Read)(l.to.get() + at(pass), n, &l.sink);
                           });
-  const double seconds =
-      fastest(lanes, [&](Lane& l) { l.flops = FOVEA_ROOF_KERNEL(chosen, Fma)(kFmaRounds, &l.sink); });
+  const double seconds = fastest(
+      lanes, kMinPasses, [&](Lane& l, int64_t) { l.flops = FOVEA_ROOF_KERNEL(chosen, Fma)(kFmaRounds, &l.sink); });
   for (const Lane& lane : lanes) roof.flops_per_s += lane.flops / seconds;
   return roof;
 }

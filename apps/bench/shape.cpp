@@ -102,7 +102,7 @@ constexpr Option kOptions[] = {
     {"--out-type", kAttention, Choice{&S::out_type, kVectors}, "type of the output"},
     {"--mask", kAttention, Choice{&S::mask, kMasks}, "which keys a query sees"},
     {"--window", kAttention, Whole{&S::window, 0, 1 << 24}, "causal: keys a query sees, its own included; 0: all"},
-    {"--chunk", kAttention, Whole{&S::chunk, 0, 1 << 24}, "causal inside chunks of so many tokens; 0: off"},
+    {"--chunk-size", kAttention, Whole{&S::chunk, 0, 1 << 24}, "causal inside chunks of so many tokens; 0: off"},
     {"--mask-bits", kAttention, Flag{&S::mask_bits}, "a packed mask over the new tokens (tree drafts)"},
     {"--softcap", kAttention, Real{&S::softcap, 0, 1e6}, "cap of the logits; 0: off"},
     {"--alibi", kAttention, Flag{&S::alibi}, "ALiBi slopes"},
@@ -254,9 +254,9 @@ std::string option_text(const Shape& shape, const Option& option) {
 void check_shape(int32_t op, const Shape& s) {
   if (op == FOVEA_OP_ATTENTION) {
     if (s.mask != FOVEA_MASK_CAUSAL && (s.window > 0 || s.chunk > 0)) {
-      throw Error("--mask is none: --window and --chunk need --mask causal");
+      throw Error("--mask is none: --window and --chunk-size need --mask causal");
     }
-    if (s.window > 0 && s.chunk > 0) throw Error("--chunk is given: not together with --window");
+    if (s.window > 0 && s.chunk > 0) throw Error("--chunk-size is given: not together with --window");
   }
   if ((op == FOVEA_OP_ATTENTION || op == FOVEA_OP_KV_APPEND) && s.kv_len < s.q_len) {
     throw Error("--kv-len is " + std::to_string(s.kv_len) + ": must be at least --q-len, " + std::to_string(s.q_len));

@@ -147,9 +147,9 @@ TEST(Bench, RefusesBadOptionsInOneLine) {
   EXPECT_EQ(message_of<Error>("bench norm --hidden 12x"), "--hidden is 12x: must be a number from 1 to 1048576");
   EXPECT_EQ(message_of<Error>("bench sample --top-p nan"), "--top-p is nan: must be a number from 0 to 1");
   EXPECT_EQ(message_of<Error>("bench norm --preset gpt7"), "--preset is gpt7: `fovea bench --list-presets` names them");
-  EXPECT_EQ(message_of<Error>("bench attention --window 8 --chunk 8"), "--chunk is given: not together with --window");
+  EXPECT_EQ(message_of<Error>("bench attention --window 8 --chunk-size 8"), "--chunk-size is given: not together with --window");
   EXPECT_EQ(message_of<Error>("bench attention --mask none --window 8"),
-            "--mask is none: --window and --chunk need --mask causal");
+            "--mask is none: --window and --chunk-size need --mask causal");
   EXPECT_EQ(message_of<Error>("bench attention --q-len 9 --kv-len 8"), "--kv-len is 8: must be at least --q-len, 9");
   EXPECT_EQ(message_of<Error>("bench"), "bench needs an operation; `fovea bench --help` names them");
   EXPECT_NE(message_of<Error>("bench norm --batch 16384 --q-len 65536 --hidden 1048576").find("of memory: at most"),
