@@ -28,11 +28,11 @@ SEES = {
     "src/backend/cpu/kernels": (TABLES + ["src/shared", "src/backend/cpu/kernels"], ["hwy"]),
     "src/api": (PUBLIC + ["src"], []),
     "apps": (PUBLIC + ["apps"], ["CLI", "nlohmann", "pcre2.h"]),
-    "apps/bench": (PUBLIC + ["apps/bench", "apps/engine/error.h"], ["CLI", "nlohmann", "hwy"]),
+    "apps/bench": (PUBLIC + ["apps/bench", "apps/engine/error.h"], ["nlohmann", "hwy"]),
     "bench": (PUBLIC + ["bench", "apps/bench"], ["benchmark"]),
     "tests": (["*"], ["gtest", "gmock", "hwy", "nlohmann"]),
     "tests/oracle": (PUBLIC + ["tests/oracle"], []),
-    "tests/apps": (PUBLIC + ["apps", "tests"], ["gtest", "gmock", "CLI", "nlohmann"]),
+    "tests/apps": (PUBLIC + ["apps", "tests"], ["gtest", "gmock", "nlohmann"]),
     "tests/install": (PUBLIC, []),
 }
 # What these may include of the system; all others may include anything of it.

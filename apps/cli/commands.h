@@ -18,5 +18,6 @@ struct Command {
 
 Command add_info(CLI::App& app);
 Command add_generate(CLI::App& app);
+Command add_bench(CLI::App& app);
 
 }  // namespace fovea::app

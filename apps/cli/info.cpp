@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/support.h"
 #include "commands.h"
 #include "table.h"
 
@@ -93,13 +94,20 @@ int run(bool json) {
   return 0;
 }
 
+int print_support() {
+  std::cout << bench::support_tables(Context({.threads = 1})) << std::flush;
+  return 0;
+}
+
 }  // namespace
 
 Command add_info(CLI::App& app) {
   CLI::App* options = app.add_subcommand("info", "Show version, backends, devices and instruction sets");
-  const auto json = std::make_shared<bool>(false);
-  options->add_flag("--json", *json, "print JSON");
-  return {options, [json] { return run(*json); }};
+  const auto json = std::make_shared<bool>(false), support = std::make_shared<bool>(false);
+  CLI::Option* as_json = options->add_flag("--json", *json, "print JSON");
+  options->add_flag("--support", *support, "print what each operation takes on the CPU, as Markdown")
+      ->excludes(as_json);
+  return {options, [json, support] { return *support ? print_support() : run(*json); }};
 }
 
 }  // namespace fovea::app

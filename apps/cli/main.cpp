@@ -6,7 +6,6 @@
 #include <new>
 #include <string>
 
-#include "bench/command.h"
 #include "commands.h"
 
 namespace {
@@ -24,8 +23,8 @@ int run(int argc, char** argv) {
   CLI::App app("Fovea: attention over paged KV caches and the operations around it, run on real models.", "fovea");
   app.set_version_flag("--version", std::string("fovea ") + fovea_version());
   app.require_subcommand(1);
-  fovea::bench::add_bench_command(app, std::cout);
-  const fovea::app::Command commands[] = {fovea::app::add_info(app), fovea::app::add_generate(app)};
+  const fovea::app::Command commands[] = {fovea::app::add_info(app), fovea::app::add_generate(app),
+                                          fovea::app::add_bench(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -37,7 +36,7 @@ int run(int argc, char** argv) {
   for (const fovea::app::Command& command : commands) {
     if (command.options->parsed()) return command.run();
   }
-  return 0;  // a benchmark has run while it was parsed
+  return fault("no command given (see fovea --help)");
 }
 
 }  // namespace

@@ -1,41 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "apps/run_command.h"
 #include "bench/case.h"
-#include "bench/command.h"
 #include "bench/measure.h"
-#include "engine/error.h"
 
 namespace {
 
 using namespace fovea::bench;
-using fovea::app::Error;
+using fovea::app::expect_fault;
 
-std::string run_command(const std::string& line) {
-  std::ostringstream out;
-  CLI::App app("fovea", "fovea");
-  add_bench_command(app, out);
-  app.parse(line);
-  return out.str();
+// The words of a line as arguments of `fovea bench`; what it printed.
+std::vector<std::string> arguments(const std::string& line) {
+  std::istringstream words("bench " + line);
+  return {std::istream_iterator<std::string>(words), {}};
 }
 
-template <class E>
-std::string message_of(const std::string& line) {
-  try {
-    run_command(line);
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "no error";
+std::string output(const std::string& line) {
+  const fovea::app::Outcome r = fovea::app::fovea(arguments(line));
+  EXPECT_EQ(r.code, 0) << line;
+  EXPECT_EQ(r.err, "") << line;
+  return r.out;
 }
 
 Shape tiny(Shape s) {
@@ -76,9 +70,9 @@ TEST_P(EveryOperation, RunsEveryPresetAtSmallLengths) {
 }
 
 TEST_P(EveryOperation, PrintsJsonThatAddsUp) {
-  const std::string line = std::string("bench ") + fovea_op_name(GetParam()) +
+  const std::string line = std::string(fovea_op_name(GetParam())) +
                            " --preset smollm2-decode --threads 2 --samples 5 --memory 1 --seed 3 --json";
-  const nlohmann::json json = nlohmann::json::parse(run_command(line));
+  const nlohmann::json json = nlohmann::json::parse(output(line));
   EXPECT_EQ(json["version"], fovea_version());
   EXPECT_EQ(json["op"], fovea_op_name(GetParam()));
   EXPECT_EQ(json["preset"], "smollm2-decode");
@@ -104,15 +98,15 @@ TEST_P(EveryOperation, PrintsJsonThatAddsUp) {
 }
 
 TEST(Bench, OptionsOverrideThePreset) {
-  const std::string line = "bench norm --samples 1 --memory 1 --json --hidden 32 --preset llama8b-decode --residual";
-  const nlohmann::json shape = nlohmann::json::parse(run_command(line))["shape"];
+  const std::string line = "norm --samples 1 --memory 1 --json --hidden 32 --preset llama8b-decode --residual";
+  const nlohmann::json shape = nlohmann::json::parse(output(line))["shape"];
   EXPECT_EQ(shape["hidden"], 32);
   EXPECT_EQ(shape["batch"], 8);
   EXPECT_EQ(shape["residual"], true);
 }
 
 TEST(Bench, PrintsAReportForPeople) {
-  const std::string text = run_command("bench norm --samples 3 --memory 1 --threads 2 --hidden 64");
+  const std::string text = output("norm --samples 3 --memory 1 --threads 2 --hidden 64");
   for (const char* word :
        {"norm     --batch 8", "kernel   norm: ", "2 threads", "sets in turn", "median ", "GB/s", " % of memory"}) {
     EXPECT_NE(text.find(word), std::string::npos) << word << " in\n" << text;
@@ -142,27 +136,38 @@ TEST(Bench, OptionsOfOneOperationHaveOneNameEach) {
 }
 
 TEST(Bench, RefusesBadOptionsInOneLine) {
-  EXPECT_EQ(message_of<Error>("bench attention --kv f15"), "--kv is f15: must be one of f32, f16, bf16, fp8");
-  EXPECT_EQ(message_of<Error>("bench norm --hidden 0"), "--hidden is 0: must be a number from 1 to 1048576");
-  EXPECT_EQ(message_of<Error>("bench norm --hidden 12x"), "--hidden is 12x: must be a number from 1 to 1048576");
-  EXPECT_EQ(message_of<Error>("bench sample --top-p nan"), "--top-p is nan: must be a number from 0 to 1");
-  EXPECT_EQ(message_of<Error>("bench norm --preset gpt7"), "--preset is gpt7: `fovea bench --list-presets` names them");
-  EXPECT_EQ(message_of<Error>("bench attention --window 8 --chunk-size 8"), "--chunk-size is given: not together with --window");
-  EXPECT_EQ(message_of<Error>("bench attention --mask none --window 8"),
-            "--mask is none: --window and --chunk-size need --mask causal");
-  EXPECT_EQ(message_of<Error>("bench attention --q-len 9 --kv-len 8"), "--kv-len is 8: must be at least --q-len, 9");
-  EXPECT_EQ(message_of<Error>("bench"), "bench needs an operation; `fovea bench --help` names them");
-  EXPECT_NE(message_of<Error>("bench norm --batch 16384 --q-len 65536 --hidden 1048576").find("of memory: at most"),
-            std::string::npos);
-  EXPECT_EQ(message_of<CLI::ParseError>("bench norm --vocab 8"),
-            "The following arguments were not expected: 8 --vocab");
-  EXPECT_NE(message_of<CLI::ParseError>("bench norm --threads -1"), "no error");
-  EXPECT_NE(message_of<CLI::ParseError>("bench norm --device tpu"), "no error");
-  EXPECT_NE(message_of<fovea::Error>("bench norm --isa MMX --memory 1").find("MMX"), std::string::npos);
+  const auto refused = [](const std::string& line, const std::string& part) { expect_fault(arguments(line), part); };
+  refused("attention --kv f15", "--kv is f15: must be one of f32, f16, bf16, fp8");
+  refused("norm --hidden 0", "--hidden is 0: must be a number from 1 to 1048576");
+  refused("norm --hidden 12x", "--hidden is 12x: must be a number from 1 to 1048576");
+  refused("sample --top-p nan", "--top-p is nan: must be a number from 0 to 1");
+  refused("norm --preset gpt7", "--preset is gpt7: `fovea bench --list-presets` names them");
+  refused("attention --window 8 --chunk-size 8", "--chunk-size is given: not together with --window");
+  refused("attention --mask none --window 8", "--mask is none: --window and --chunk-size need --mask causal");
+  refused("attention --q-len 9 --kv-len 8", "--kv-len is 8: must be at least --q-len, 9");
+  refused("norm --batch 16384 --q-len 65536 --hidden 1048576", "of memory: at most ");
+  refused("", "give an operation; fovea bench --help names them");
+  refused("gemm", "gemm");
+  refused("norm --vocab 8", "--vocab");
+  refused("norm --threads -1", "-1");
+  refused("norm --samples 0", "--samples");
+  refused("norm --device tpu", "--device is 'tpu'");
+  refused("norm --isa MMX", "MMX");
+}
+
+TEST(Bench, HelpNamesEveryOption) {
+  for (const Word& op : operations()) {
+    const std::string help = output(std::string(op.name) + " --help");
+    for (const Option& option : options()) {
+      if (!option.applies_to(op.value)) continue;
+      EXPECT_NE(help.find(option.name), std::string::npos) << op.name << option.name;
+    }
+    EXPECT_NE(output("--help").find(op.name), std::string::npos) << op.name;
+  }
 }
 
 TEST(Bench, ListsPresets) {
-  const std::string text = run_command("bench --list-presets");
+  const std::string text = output("--list-presets");
   EXPECT_NE(text.find("llama8b-decode"), std::string::npos);
   EXPECT_EQ(std::ranges::count(text, '\n'), static_cast<int64_t>(presets().size()));
 }

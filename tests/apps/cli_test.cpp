@@ -2,9 +2,6 @@
 // The `fovea` command as a user meets it: exit codes, one-line messages, output.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,68 +14,10 @@
 
 #include "apps/gguf_writer.h"
 #include "apps/model_file.h"
+#include "apps/run_command.h"
 
 namespace fovea::app {
 namespace {
-
-struct Outcome {
-  int code = -1;  // exit code, or minus the signal
-  std::string out, err;
-};
-
-// Runs `fovea` with the arguments; once `interrupt_after` bytes of stdout have come, sends it SIGINT.
-Outcome fovea(const std::vector<std::string>& arguments, size_t interrupt_after = SIZE_MAX) {
-  int out[2], err[2];
-  if (::pipe(out) != 0 || ::pipe(err) != 0) throw std::runtime_error("pipe");
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::dup2(out[1], STDOUT_FILENO);
-    ::dup2(err[1], STDERR_FILENO);
-    for (const int fd : {out[0], out[1], err[0], err[1]}) ::close(fd);
-    std::vector<char*> argv = {const_cast<char*>("fovea")};
-    for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
-    argv.push_back(nullptr);
-    ::execv(FOVEA_CLI, argv.data());
-    ::_exit(127);
-  }
-  ::close(out[1]);
-  ::close(err[1]);
-  Outcome result;
-  pollfd streams[] = {{out[0], POLLIN, 0}, {err[0], POLLIN, 0}};
-  for (int open = 2; open > 0;) {
-    ::poll(streams, 2, -1);
-    for (pollfd& stream : streams) {
-      if (stream.fd < 0 || stream.revents == 0) continue;
-      char buffer[4096];
-      const ssize_t n = ::read(stream.fd, buffer, sizeof(buffer));
-      if (n <= 0) {
-        stream.fd = -1;
-        --open;
-        continue;
-      }
-      (stream.fd == out[0] ? result.out : result.err).append(buffer, static_cast<size_t>(n));
-    }
-    if (result.out.size() >= interrupt_after) {
-      ::kill(child, SIGINT);
-      interrupt_after = SIZE_MAX;
-    }
-  }
-  ::close(out[0]);
-  ::close(err[0]);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  return result;
-}
-
-void expect_fault(const std::vector<std::string>& arguments, const std::string& part) {
-  const Outcome r = fovea(arguments);
-  EXPECT_EQ(r.code, 2) << r.err;
-  EXPECT_EQ(r.out, "");
-  EXPECT_EQ(r.err.rfind("fovea: ", 0), 0u) << r.err;
-  EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
-  EXPECT_NE(r.err.find(part), std::string::npos) << "message: " << r.err << "wanted: " << part;
-}
 
 // A directory that goes away with the test.
 struct Folder {
@@ -104,6 +43,15 @@ TEST(Cli, HelpAndVersion) {
         "--threads", "--temperature", "--top-k", "--top-p", "--min-p", "--seed", "-n"}) {
     EXPECT_NE(fovea({"generate", "--help"}).out.find(option), std::string::npos) << option;
   }
+}
+
+TEST(Cli, InfoPrintsTheSupportTables) {
+  const Outcome r = fovea({"info", "--support"});
+  EXPECT_EQ(r.code, 0);
+  for (const char* op : {"`attention`", "`matmul`", "### Attention: head dims"}) {
+    EXPECT_NE(r.out.find(op), std::string::npos) << op;
+  }
+  expect_fault({"info", "--support", "--json"}, "--json");
 }
 
 TEST(Cli, Info) {

@@ -1,28 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/command.h"
-
+// fovea bench OP: times an operation beside the limits of the machine.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <memory>
 #include <utility>
 
+#include "bench/measure.h"
 #include "bench/report.h"
+#include "commands.h"
+#include "device.h"
 #include "engine/error.h"
 
-namespace fovea::bench {
+namespace fovea::app {
 
 namespace {
+
+using namespace bench;
 
 constexpr uint64_t kMaxRoofBytes = uint64_t{1} << 30;
 
 // What every operation's command has beside its shape.
 struct RunOptions {
-  std::string preset, device = "cpu", isa;
-  int32_t threads = 0;
+  std::string preset;
+  DeviceOptions device;
   uint64_t seed = 0;
   int64_t samples = 21;
   int64_t memory = 256;  // MiB
@@ -42,7 +45,7 @@ class Progress {
 };
 
 Report run(int32_t op, const Shape& shape, const RunOptions& o) {
-  const Context context({.threads = o.threads, .isa = o.isa.empty() ? nullptr : o.isa.c_str()});
+  const Context context = o.device.open();
   const uint64_t rotate_bytes = static_cast<uint64_t>(o.memory) << 20;
   const Progress progress;
   progress.say("filling memory");
@@ -68,7 +71,7 @@ Report run(int32_t op, const Shape& shape, const RunOptions& o) {
 }
 
 // The options of one operation's command: shapes stay texts until the preset is known, which they override.
-struct Command {
+struct Benchmark {
   int32_t op = 0;
   RunOptions run;
   std::vector<std::pair<const Option*, CLI::Option*>> given;
@@ -93,40 +96,40 @@ std::string words_of(const Option& option) {
   return words;
 }
 
-void add_shape_options(CLI::App& app, Command& command) {
+void add_shape_options(CLI::App& app, Benchmark& benchmark) {
   for (const Option& option : options()) {
-    if (!option.applies_to(command.op)) continue;
+    if (!option.applies_to(benchmark.op)) continue;
     if (std::holds_alternative<Flag>(option.kind)) {
-      command.given.emplace_back(&option, app.add_flag(option.name, option.help)->group("Shape"));
+      benchmark.given.emplace_back(&option, app.add_flag(option.name, option.help)->group("Shape"));
       continue;
     }
     CLI::Option* parsed = app.add_option(option.name, option.help)->group("Shape");
     parsed->type_name(words_of(option))->default_str(option_text(Shape(), option));
-    command.given.emplace_back(&option, parsed);
+    benchmark.given.emplace_back(&option, parsed);
   }
 }
 
 void add_run_options(CLI::App& app, RunOptions& run) {
   app.add_option("--preset", run.preset, "sizes of a model in a phase; options beside it override it")
       ->type_name("NAME");
-  app.add_option("--device", run.device, "where to run")->check(CLI::IsMember({"cpu"}))->capture_default_str();
-  app.add_option("--threads", run.threads, "threads; 0: one per core")
-      ->check(CLI::Range(0, 4096))
-      ->capture_default_str();
-  app.add_option("--isa", run.isa, "instruction set; `fovea info` names those here")->type_name("NAME");
-  app.add_option("--seed", run.seed, "of the random data")->capture_default_str();
-  app.add_option("--samples", run.samples, "times that are taken")->check(CLI::Range(1, 100000))->capture_default_str();
-  app.add_option("--memory", run.memory, "MiB that calls touch before operands come again")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
+  run.device.add_to(app);
+  const auto number = [&](const char* name, auto& value, auto low, auto high, const char* help) {
+    app.add_option(name, value, help)
+        ->type_name("N")
+        ->check(CLI::Range(low, high).description(""))
+        ->capture_default_str();
+  };
+  app.add_option("--seed", run.seed, "of the random data")->type_name("N")->capture_default_str();
+  number("--samples", run.samples, 1, 100000, "times that are taken");
+  number("--memory", run.memory, 1, 1 << 20, "MiB that calls touch before operands come again");
   app.add_flag("--json", run.json, "print JSON");
 }
 
-void list_presets(std::ostream& out) {
+void list_presets() {
   size_t width = 0;
   for (const Preset& preset : presets()) width = std::max(width, preset.name.size());
   for (const Preset& preset : presets()) {
-    out << preset.name << std::string(width + 2 - preset.name.size(), ' ') << preset.options << "\n";
+    std::cout << preset.name << std::string(width + 2 - preset.name.size(), ' ') << preset.options << "\n";
   }
 }
 
@@ -144,26 +147,30 @@ const char* text_of(int32_t op) {
 
 }  // namespace
 
-void add_bench_command(CLI::App& app, std::ostream& out) {
-  CLI::App* bench = app.add_subcommand("bench", "time an operation beside the limits of this machine");
-  bench->require_subcommand(0, 1);
+Command add_bench(CLI::App& app) {
+  CLI::App* options = app.add_subcommand("bench", "Time an operation beside the limits of this machine");
+  options->require_subcommand(0, 1);
   const auto list = std::make_shared<bool>(false);
-  bench->add_flag("--list-presets", *list, "name the presets and exit");
-  bench->callback([bench, list, &out] {
-    if (*list) return list_presets(out);
-    if (bench->get_subcommands().empty()) throw app::Error("bench needs an operation; `fovea bench --help` names them");
-  });
+  options->add_flag("--list-presets", *list, "name the presets");
+  const auto benchmarks = std::make_shared<std::vector<std::pair<CLI::App*, Benchmark>>>();
+  benchmarks->reserve(operations().size());  // options point into it
   for (const Word& op : operations()) {
-    CLI::App* sub = bench->add_subcommand(op.name, text_of(op.value));
-    const auto command = std::make_shared<Command>();
-    command->op = op.value;
-    add_run_options(*sub, command->run);
-    add_shape_options(*sub, *command);
-    sub->callback([command, &out] {
-      const Report report = run(command->op, command->shape(), command->run);
-      out << (command->run.json ? to_json(report) : to_text(report));
-    });
+    auto& [sub, benchmark] = benchmarks->emplace_back(options->add_subcommand(op.name, text_of(op.value)), Benchmark());
+    benchmark.op = op.value;
+    add_run_options(*sub, benchmark.run);
+    add_shape_options(*sub, benchmark);
   }
+  return {options, [list, benchmarks] {
+            if (*list) list_presets();
+            for (const auto& [sub, benchmark] : *benchmarks) {
+              if (!sub->parsed()) continue;
+              const Report report = run(benchmark.op, benchmark.shape(), benchmark.run);
+              std::cout << (benchmark.run.json ? to_json(report) : to_text(report)) << std::flush;
+              return 0;
+            }
+            if (!*list) throw Error("give an operation; fovea bench --help names them");
+            return 0;
+          }};
 }
 
-}  // namespace fovea::bench
+}  // namespace fovea::app
