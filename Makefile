@@ -43,7 +43,8 @@ lint: packages ## check formatting and includes, and run clang-tidy on what chan
 	@tools/lint_includes.py
 	@tools/tidy.sh $(TIDY)
 
-docs: build ## compile and run every example of README.md and docs/
+docs: build ## write the support tables, compile and run every example of README.md and docs/
+	@tools/support_docs.py $(DIR)/bin/fovea
 	@ctest --test-dir $(DIR) --output-on-failure --no-tests=error -j $(JOBS) -L docs
 
 install: build ## install into PREFIX (/usr/local)

@@ -78,9 +78,9 @@ HWY_EXPORT(Copy);
 
 namespace {
 
-constexpr int64_t kMinPasses = 8;
+constexpr int64_t kMinPasses = 64;
 constexpr uint64_t kSlice = uint64_t{1} << 20;  // floats that a thread reads in a pass: about a millisecond
-constexpr int64_t kFmaRounds = 1 << 18;
+constexpr int64_t kFmaRounds = 1 << 16;
 constexpr size_t kGranule = 256;  // floats: four of the widest vectors, and a whole number of pages' lines
 
 // The Highway target of that name, or else the best one.
