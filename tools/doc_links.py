@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the documentation's links: each leads to a file, and docs/README.md names every page."""
+"""Checks the documentation's links: each leads to a file, docs/README.md names every page, every operation has one."""
 import pathlib
 import re
 import sys
@@ -23,6 +23,8 @@ def main():
     named = {(docs / target).resolve() for target in links(docs / "README.md")}
     problems += [f"docs/README.md: does not name {page.name}"
                  for page in docs.glob("**/*.md") if page.name != "README.md" and page.resolve() not in named]
+    operations = re.findall(r"^FOVEA_OP\((\w+)", (ROOT / "include/fovea/operations.def").read_text(), re.MULTILINE)
+    problems += [f"docs/{op}.md: is missing" for op in operations if not (docs / f"{op}.md").exists()]
     print("\n".join(problems + [f"{len(pages)} pages, {len(problems)} problems"]))
     return 1 if problems else 0
 
