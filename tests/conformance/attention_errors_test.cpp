@@ -80,17 +80,15 @@ TEST(AttentionFuzz, RandomWrongCalls) {
 TEST(BugCorpus, B07_BadPageIds) {
   Rng rng = test_rng();
   for (bool of_v : {false, true}) {
-    for (int64_t id : {int64_t{-1}, int64_t{7}, int64_t{77}, int64_t{INT32_MAX}, int64_t{INT32_MIN}}) {
+    constexpr int64_t kFirstOutside = 0;  // stands for the number of pages
+    for (int64_t bad : {int64_t{-1}, kFirstOutside, int64_t{77}, int64_t{INT32_MAX}, int64_t{INT32_MIN}}) {
       AttentionCase c = simple_case({2, 3}, {20, 33}, 4, 2, 32, 32);
       c.kv[0].page_size = 16;
       c.kv[0].v_table = of_v;
       c.kv[0].spare_pages = 0;
       AttentionProblem problem(c, rng);
-      problem.kvs[0].pages = std::min<int64_t>(problem.kvs[0].pages, id == 7 ? 7 : 10);
+      const int64_t id = bad == kFirstOutside ? problem.kvs[0].pages : bad;
       const TensorBox& table = of_v ? problem.caches[0]->v_page_table : problem.caches[0]->page_table;
-      for (int64_t i = 0; i < table.size(); ++i) {
-        if (id == 7) table.set(i, static_cast<double>(i));  // ids 0 to 5 stay inside
-      }
       table.set(3 + 1, static_cast<double>(id));  // request 1, keys 16 to 31
       const std::string number = std::to_string(id);
       for (const Backend& backend : backends()) {
