@@ -171,6 +171,17 @@ TEST(Sample, DrawsHaveTheDistribution) {
   }
 }
 
+// Many tokens of 10^-4 of the best one's weight, and some of 10^-30, together a quarter of the mass.
+TEST(Sample, UnlikelyTokensAreDrawnToo) {
+  std::vector<double> row(3500, std::log(1e-4));
+  for (size_t i = 0; i < row.size(); i += 10) row[i] = std::log(1e-30);
+  row[1234] = 0;
+  const std::vector<double> p = probabilities64(row, {});
+  const std::vector<int64_t> tokens = draw(backends()[0].context, repeated(row, 400), {}, 8, 0);
+  for (size_t i = 0; i < tokens.size(); ++i) EXPECT_TRUE(holds(p, tokens[i], uniform64(8, i))) << tokens[i];
+  EXPECT_NEAR(static_cast<double>(std::count(tokens.begin(), tokens.end(), 1234)), 400 * p[1234], 50);
+}
+
 TEST(Sample, GreedyTakesTheHighestAndTiesTheLowestId) {
   for (const Backend& b : backends()) {
     for (const int64_t vocab : {1, 2, 7, 8, 9, 31, 100, 262144}) {
