@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proves the test suite: makes one-line breakages in a copy of the tree and demands that a named test turns red.
 
-The rows stand in tests/mutants/mutants.toml. The copy lives in build-mutants/ and is built step by step: only what a
+The rows stand in tests/mutants/*.toml. The copy lives in build-mutants/ and is built step by step: only what a
 breakage touches is compiled again. The working tree is never changed.
 """
 import argparse
@@ -16,7 +16,7 @@ import time
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TABLE = ROOT / "tests" / "mutants" / "mutants.toml"
+TABLES = ROOT / "tests" / "mutants"
 WORK = ROOT / "build-mutants"
 TREE = WORK / "tree"
 BUILD = WORK / "build"
@@ -29,17 +29,19 @@ class Broken(Exception):
 
 
 def read_table():
-    rows = tomllib.loads(TABLE.read_text(encoding="utf-8")).get("mutant", [])
+    rows = []
     names = set()
+    for table in sorted(TABLES.glob("*.toml")):
+        rows += [row | {"table": table.name} for row in tomllib.loads(table.read_text(encoding="utf-8")).get("mutant", [])]
     for row in rows:
         for key, kind in KEYS.items():
             if not isinstance(row.get(key), kind):
-                raise Broken(f"{TABLE.name}: {row.get('name', 'a row')} has no '{key}'")
-        unknown = set(row) - set(KEYS) - {"ci"}
+                raise Broken(f"{row['table']}: {row.get('name', 'a row')} has no '{key}'")
+        unknown = set(row) - set(KEYS) - {"ci", "table"}
         if unknown:
-            raise Broken(f"{TABLE.name}: {row['name']} has the unknown keys {sorted(unknown)}")
+            raise Broken(f"{row['table']}: {row['name']} has the unknown keys {sorted(unknown)}")
         if row["name"] in names:
-            raise Broken(f"{TABLE.name}: two rows are named {row['name']}")
+            raise Broken(f"{row['table']}: two rows are named {row['name']}")
         names.add(row["name"])
     return rows
 
@@ -145,7 +147,7 @@ def main():
         raise Broken(f"no rows are named {sorted(unknown)}")
     rows = [row for row in rows if (row.get("ci") or not options.ci) and (not options.names or row["name"] in options.names)]
     if not rows and not options.list:
-        raise Broken(f"{TABLE.name} has no such rows")
+        raise Broken(f"{TABLES.name} has no such rows")
     for row in rows:
         broken_text(row)
     if options.list:
