@@ -78,7 +78,8 @@ HWY_EXPORT(Copy);
 
 namespace {
 
-constexpr int64_t kMinPasses = 64;
+constexpr int64_t kMinPasses = 8;
+constexpr double kMinSeconds = 0.1;             // of a measurement
 constexpr uint64_t kSlice = uint64_t{1} << 20;  // floats that a thread reads in a pass: about a millisecond
 constexpr int64_t kFmaRounds = 1 << 16;
 constexpr size_t kGranule = 256;  // floats: four of the widest vectors, and a whole number of pages' lines
@@ -104,24 +105,29 @@ struct Lane {  // one thread's memory
   double flops = 0;
 };
 
-// Seconds of the fastest pass, in which every thread runs body(lane, pass) once. Passes are short, so that some of them
-// are not disturbed by other work on the machine.
+// Seconds of the fastest pass, in which every thread runs body(lane, pass) once. Passes are short and go on for a
+// while, so that some of them are not disturbed by other work on the machine.
 template <class Body>
 double fastest(std::vector<Lane>& lanes, int64_t passes, const Body& body) {
   using Clock = std::chrono::steady_clock;
-  double best = 1e30;
+  const auto since = [](Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); };
+  const Clock::time_point first = Clock::now();
   Clock::time_point start;
-  std::barrier begin(static_cast<std::ptrdiff_t>(lanes.size()), [&]() noexcept { start = Clock::now(); });
-  std::barrier end(static_cast<std::ptrdiff_t>(lanes.size()), [&]() noexcept {
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+  double best = 1e30;
+  int64_t done = 0;
+  bool more = true;
+  const auto count = static_cast<std::ptrdiff_t>(lanes.size());
+  std::barrier begin(count, [&]() noexcept { start = Clock::now(); });
+  std::barrier end(count, [&]() noexcept {
+    best = std::min(best, since(start));
+    more = ++done < passes || since(first) < kMinSeconds;
   });
   std::vector<std::thread> threads;
-  threads.reserve(lanes.size());
   for (Lane& lane : lanes) {
     threads.emplace_back([&] {
-      for (int64_t pass = 0; pass < passes; ++pass) {
+      while (more) {
         begin.arrive_and_wait();
-        body(lane, pass);
+        body(lane, done);
         end.arrive_and_wait();
       }
     });
