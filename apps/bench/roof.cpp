@@ -123,9 +123,10 @@ double fastest(std::vector<Lane>& lanes, int64_t passes, const Body& body) {
     more = ++done < passes || since(first) < kMinSeconds;
   });
   std::vector<std::thread> threads;
+  threads.reserve(lanes.size());
   for (Lane& lane : lanes) {
     threads.emplace_back([&] {
-      while (more) {
+      for (bool again = true; again; again = more) {
         begin.arrive_and_wait();
         body(lane, done);
         end.arrive_and_wait();
