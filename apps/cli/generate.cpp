@@ -149,9 +149,10 @@ Command add_generate(CLI::App& app) {
   CLI::App* c = app.add_subcommand("generate", "Answer prompts with a GGUF model: text to stdout, figures to stderr");
   const auto o = std::make_shared<GenerateOptions>();
   const auto number = [&](const char* names, auto& value, auto low, auto high, const char* help) {
-    c->add_option(names, value, help)
+    return c->add_option(names, value, help)
         ->type_name("N")
         ->check(CLI::Range(low, high).description(""))
+        ->check([](const std::string& text) { return text == "nan" || text == "-nan" ? "must be a number" : ""; })
         ->capture_default_str();
   };
   c->add_option("--model", o->model, "GGUF file of a Llama-architecture model; required")->type_name("FILE");
@@ -162,13 +163,18 @@ Command add_generate(CLI::App& app) {
               "put prompts into the model's chat template (default), or give them as they are");
   CLI::Option* system = c->add_option("--system", o->system, "system prompt of the chat");
   number("-n,--max-tokens", o->max_tokens, 1, 1 << 30, "most new tokens per prompt");
-  number("--temperature", o->sampling.temperature, 0.0, 1e6, "0 = always the most likely token");
-  number("--top-k", o->sampling.top_k, 0, 1 << 30, "draw from the k most likely tokens; 0 = all");
-  number("--top-p", o->sampling.top_p, 0.0, 1.0, "draw from the fewest tokens of this total probability");
-  number("--min-p", o->sampling.min_p, 0.0, 1.0, "leave out tokens below this share of the best one's probability");
-  c->add_option("--seed", o->sampling.seed, "of the draws; prompt i of a file uses seed + i")
-      ->type_name("N")
-      ->capture_default_str();
+  number("--temperature", o->sampling.temperature, 0.0, 1e6,
+         "0 = always the most likely token, and no other sampling option");
+  // What shapes a draw; without a temperature nothing is drawn.
+  std::vector<CLI::Option*> of_draws;
+  of_draws.push_back(number("--top-k", o->sampling.top_k, 0, 1 << 30, "draw from the k most likely tokens; 0 = all"));
+  of_draws.push_back(
+      number("--top-p", o->sampling.top_p, 0.0, 1.0, "draw from the fewest tokens of this total probability"));
+  of_draws.push_back(number("--min-p", o->sampling.min_p, 0.0, 1.0,
+                            "leave out tokens below this share of the best one's probability"));
+  of_draws.push_back(c->add_option("--seed", o->sampling.seed, "of the draws; prompt i of a file uses seed + i")
+                         ->type_name("N")
+                         ->capture_default_str());
   c->add_option("--kv", o->kv, "how K and V are stored: " + codec_names())->capture_default_str();
   number("--page-size", o->engine.page_size, 1, 1 << 20, "tokens per page of the cache");
   number("--cache-tokens", o->engine.cache_tokens, 0, 1 << 30, "capacity of the cache; 0 = what the prompts need");
@@ -177,7 +183,11 @@ Command add_generate(CLI::App& app) {
   number("--batch", o->engine.max_sequences, 1, 1 << 16, "prompts in work at once; the others wait");
   o->device.add_to(*c);
   c->add_flag("--json", o->json, "print answers and figures as JSON when done");
-  return {c, [o, prompt, system] {
+  return {c, [o, prompt, system, of_draws] {
+            for (const CLI::Option* option : of_draws) {
+              if (o->sampling.temperature > 0 || option->count() == 0) continue;
+              throw Error(option->get_name() + ": has no effect at --temperature 0");
+            }
             o->has_prompt = prompt->count() > 0;
             o->has_system = system->count() > 0;
             return run(*o);

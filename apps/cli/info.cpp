@@ -9,6 +9,7 @@
 
 #include "bench/support.h"
 #include "commands.h"
+#include "engine/error.h"
 #include "table.h"
 
 namespace fovea::app {
@@ -77,26 +78,32 @@ void add_device(const nlohmann::json& device, Table* table) {
   if (!text("isa").empty()) table->row({"  instructions", text("isa") + " (available: " + text("isa_available") + ")"});
 }
 
+// Everything was written, or an error.
+int finish() {
+  if (!std::cout.flush()) throw Error("cannot write to the standard output");
+  return 0;
+}
+
 int run(bool json) {
   const nlohmann::json found = devices();
   if (json) {
     const nlohmann::json document = {
         {"version", fovea_version()}, {"devices", found}, {"operations", operations()}, {"kv_types", kv_types()}};
-    std::cout << document.dump(2) << std::endl;
-    return 0;
+    std::cout << document.dump(2) << '\n';
+    return finish();
   }
   Table table;
   table.row({"version", fovea_version()});
   for (const nlohmann::json& device : found) add_device(device, &table);
   table.row({"operations", joined(operations())});
   table.row({"kv types", joined(kv_types())});
-  std::cout << table.text() << std::flush;
-  return 0;
+  std::cout << table.text();
+  return finish();
 }
 
 int print_support() {
-  std::cout << bench::support_tables(Context({.threads = 1})) << std::flush;
-  return 0;
+  std::cout << bench::support_tables(Context({.threads = 1}));
+  return finish();
 }
 
 }  // namespace

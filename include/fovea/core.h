@@ -138,7 +138,7 @@ FOVEA_API void fovea_device_info_init(fovea_device_info* info);
 FOVEA_API void fovea_exec_init(fovea_exec* exec);
 
 FOVEA_API fovea_status fovea_context_create(const fovea_context_params* params, fovea_context** out);
-FOVEA_API void fovea_context_destroy(fovea_context* context); /* plans may outlive it, but not run any more */
+FOVEA_API void fovea_context_destroy(fovea_context* context); /* plans keep what they need and may still run */
 FOVEA_API fovea_status fovea_context_info(const fovea_context* context, fovea_device_info* info);
 
 /* `params` is the parameter struct of the operation `op` (params.h). Pointers in its tensors may be null. */

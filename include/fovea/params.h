@@ -216,7 +216,7 @@ typedef struct fovea_sample_params {
   fovea_tensor logits FOVEA_DEFAULT({}); /* [rows, vocab]; float */
   fovea_tensor tokens
       FOVEA_DEFAULT({}); /* index [rows]; receives the token, or -1 where no logit is a number above -inf */
-  fovea_tensor positions FOVEA_DEFAULT({}); /* index [rows]; required unless every row is greedy */
+  fovea_tensor positions FOVEA_DEFAULT({}); /* index [rows]; required unless temperature is 0 and alone */
   /* Per-row values, each optional [rows]; given, it replaces the scalar, which must be left at its default. */
   fovea_tensor temperatures FOVEA_DEFAULT({}); /* f32 */
   fovea_tensor top_ks FOVEA_DEFAULT({});       /* i32 */

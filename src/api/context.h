@@ -27,6 +27,8 @@ template <class Body>
 fovea_status guarded(const Body& body) noexcept {
   try {
     return set_last_error(body());
+  } catch (const std::length_error&) {  // more than a container can count
+    return set_last_error({FOVEA_OUT_OF_MEMORY, "out of memory"});
   } catch (const std::bad_alloc&) {
     return set_last_error({FOVEA_OUT_OF_MEMORY, "out of memory"});  // so short that it needs no memory
   } catch (...) {

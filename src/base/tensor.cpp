@@ -115,11 +115,23 @@ Status check_same_shape(const char* name, const fovea_tensor& t, const char* oth
 
 Status check_writable(const char* name, const fovea_tensor& t) {
   if (elements(t) == 0) return {};
+  const auto step = [&](int i) { return t.stride[i] < 0 ? -t.stride[i] : t.stride[i]; };
+  int order[FOVEA_MAX_RANK];  // dimensions of more than one element, by stride
+  int dims = 0;
   for (int i = 0; i < t.rank; ++i) {
-    if (t.shape[i] > 1 && t.stride[i] == 0) {
-      return invalid_value(std::string(name) + ".stride[" + std::to_string(i) + "]", 0,
+    if (t.shape[i] < 2) continue;
+    int at = dims++;
+    for (; at > 0 && step(order[at - 1]) > step(i); --at) order[at] = order[at - 1];
+    order[at] = i;
+  }
+  int64_t inner = 0;  // elements between the first and the last that the smaller strides reach
+  for (int k = 0; k < dims; ++k) {
+    const int i = order[k];
+    if (step(i) <= inner) {
+      return invalid_value(std::string(name) + ".stride[" + std::to_string(i) + "]", t.stride[i],
                            "an output must not repeat elements");
     }
+    inner += step(i) * (t.shape[i] - 1);
   }
   return {};
 }
@@ -134,8 +146,12 @@ Status check_in_place(const char* name, const fovea_tensor& out, const char* oth
 }
 
 Status check_data(const char* name, const fovea_tensor& t) {
-  if (t.data != nullptr || !present(t) || elements(t) == 0) return {};
-  return invalid_value(std::string(name) + ".data", "null", "a call needs its memory");
+  if (!present(t) || elements(t) == 0) return {};
+  if (t.data == nullptr) return invalid_value(std::string(name) + ".data", "null", "a call needs its memory");
+  const int bytes = dtype_block(dtype(t)) == 1 ? dtype_block_bytes(dtype(t)) : 1;
+  if (reinterpret_cast<uintptr_t>(t.data) % static_cast<uintptr_t>(bytes) == 0) return {};
+  return invalid_value(std::string(name) + ".data", "misaligned",
+                       "must be a multiple of the element's " + std::to_string(bytes) + " bytes");
 }
 
 Status check_absent(const char* name, const fovea_tensor& t, const char* why) {

@@ -51,12 +51,12 @@ Status check_tensor(const char* name, const fovea_tensor& t, std::span<const int
 Status check_dim(const char* name, const fovea_tensor& t, int dim, int64_t expected, const char* why);
 // The same shape as another tensor.
 Status check_same_shape(const char* name, const fovea_tensor& t, const char* other_name, const fovea_tensor& other);
-// An output must not write one element twice: no stride 0 along a dimension of more than one element.
+// An output must not write one element twice: each stride steps over all that the smaller ones reach.
 Status check_writable(const char* name, const fovea_tensor& t);
 // Binding an output that may be one of the inputs: at the input's address it must be the same view, else it would write
 // what is still to be read.
 Status check_in_place(const char* name, const fovea_tensor& out, const char* other_name, const fovea_tensor& other);
-// Binding: data must not be null unless the tensor is absent or empty.
+// Binding: data must not be null, and aligned to its elements, unless the tensor is absent or empty.
 Status check_data(const char* name, const fovea_tensor& t);
 // An optional tensor must be absent; `why` says when it may be given.
 Status check_absent(const char* name, const fovea_tensor& t, const char* why);

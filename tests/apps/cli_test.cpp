@@ -86,6 +86,9 @@ TEST(Cli, FaultsAreOneLineAndExitCode2) {
   expect_fault({"generate", "--model", text, "--prompt", "x"}, "not a GGUF file");
   expect_fault({"generate", "--model", other, "--prompt", "x"}, "architecture 'mamba' is not supported");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--top-p", "1.5"}, "--top-p");
+  expect_fault({"generate", "--model", "m", "--prompt", "x", "--top-p", "0.5"}, "--top-p: has no effect");
+  expect_fault({"generate", "--model", "m", "--prompt", "x", "--seed", "5"}, "--seed: has no effect");
+  expect_fault({"generate", "--model", "m", "--prompt", "x", "--temperature", "nan"}, "--temperature");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "-n", "0"}, "--max-tokens: Value 0");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--kv", "f15"}, "allowed are f32, f16, bf16, fp8");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--device", "tpu"}, "must be cpu, cuda or metal");

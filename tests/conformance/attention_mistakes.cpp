@@ -295,7 +295,7 @@ const std::vector<Mistake>& mistakes() {
       {"shard_interleave 0", Base::any, [](Wrong& w) { w.kv.shard_interleave = 0; }, {"shard_interleave", "0"}},
       {"head dim 577",
        Base::ragged,
-       [](Wrong& w) { w.kv.d_v = 577, w.p.out.shape[2] = 577; },
+       [](Wrong& w) { w.kv.d_v = 577, w.p.out.shape[2] = 577, w.p.out.stride[1] = 577, w.p.out.stride[0] = 1 << 16; },
        {"d_v", "577"},
        FOVEA_OK},
       // Key lengths and pages.

@@ -53,7 +53,7 @@ TEST(KvAppend, RefusesByName) {
   EXPECT_EQ(message([](P& p) { p.slot_mapping.data = nullptr; }), "slot_mapping.data is null: a call needs its memory");
   EXPECT_EQ(message([&](P& p) {
               p.q_out = f.q;
-              std::swap(p.q_out.stride[0], p.q_out.stride[1]);
+              p.q_out.stride[0] *= 2, p.q_out.stride[1] *= 2;
             }),
             "q_out is q in another type or with other strides: in place it must be q itself");
   RopeConfig odd{.rotary_dim = 33};

@@ -72,6 +72,8 @@ Status create(const fovea_context_params& params, std::unique_ptr<BackendContext
     if (params.pool->count == nullptr || params.pool->run == nullptr) {
       return invalid_value("pool", "incomplete", "count and run must not be null");
     }
+    const int32_t count = params.pool->count(params.pool->self);
+    if (count < 1) return invalid_value("pool.count", count, "must be at least 1 thread");
     context->pool = *params.pool;
   } else {
     const int32_t threads = params.threads ? params.threads : ThreadPool::cores();
