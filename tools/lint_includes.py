@@ -30,6 +30,7 @@ SEES = {
     "apps": (PUBLIC + ["apps"], ["CLI", "nlohmann", "pcre2.h"]),
     "apps/bench": (PUBLIC + ["apps/bench", "apps/engine/error.h"], ["nlohmann", "hwy"]),
     "bench": (PUBLIC + ["bench", "apps/bench"], ["benchmark"]),
+    "bench/lab": (TABLES + ["src/shared", "bench/lab"], ["cuda", "nvrtc"]),
     "tests": (["*"], ["gtest", "gmock", "hwy", "nlohmann"]),
     "tests/oracle": (PUBLIC + ["tests/oracle"], []),
     "tests/apps": (PUBLIC + ["apps", "tests"], ["gtest", "gmock", "nlohmann"]),
