@@ -165,7 +165,8 @@ Command add_bench(CLI::App& app) {
             for (const auto& [sub, benchmark] : *benchmarks) {
               if (!sub->parsed()) continue;
               const Report report = run(benchmark.op, benchmark.shape(), benchmark.run);
-              std::cout << (benchmark.run.json ? to_json(report) : to_text(report)) << std::flush;
+              std::cout << (benchmark.run.json ? to_json(report) : to_text(report));
+              if (!std::cout.flush()) throw Error("cannot write to the standard output");
               return 0;
             }
             if (!*list) throw Error("give an operation; fovea bench --help names them");

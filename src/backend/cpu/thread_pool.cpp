@@ -15,7 +15,7 @@ namespace {
 
 thread_local bool t_inside = false;  // this thread is running a task of some pool: nested calls run inline
 
-constexpr int kSpins = 1000;  // some tens of microseconds
+constexpr int kSpins = 1000;  // looks at the counter before a thread sleeps
 
 // Looks up to `spins` times whether `done` is true.
 template <class Done>
