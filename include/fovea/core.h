@@ -80,6 +80,13 @@ typedef struct fovea_thread_pool {
   void (*run)(void* self, void (*task)(void* arg, int64_t i), void* arg, int64_t n) FOVEA_DEFAULT(FOVEA_NULL);
 } fovea_thread_pool;
 
+/* May a CUDA context compile kernels that neither the bundle nor the cache holds? It takes 0.1 to 2 seconds each. */
+typedef enum fovea_compile {
+  FOVEA_COMPILE_NEVER = 0,   /* such a kernel is an error that names it */
+  FOVEA_COMPILE_ALLOWED = 1, /* when a plan or the first call needs it */
+  FOVEA_COMPILE_WARM = 2     /* every kernel of the catalogue while the context is created, and none later */
+} fovea_compile;
+
 typedef struct fovea_context_params {
   uint32_t struct_size FOVEA_DEFAULT(sizeof(struct fovea_context_params));
   int32_t device_type FOVEA_DEFAULT(FOVEA_CPU);
@@ -87,6 +94,16 @@ typedef struct fovea_context_params {
   int32_t threads FOVEA_DEFAULT(0);                        /* CPU: own pool's size; 0 = one per core that may be used */
   const fovea_thread_pool* pool FOVEA_DEFAULT(FOVEA_NULL); /* CPU: the caller's pool, copied; then threads must be 0 */
   const char* isa FOVEA_DEFAULT(FOVEA_NULL); /* CPU: force one of fovea_device_info.isa_compiled, e.g. "AVX2" */
+  int32_t compile FOVEA_DEFAULT(0);          /* CUDA: fovea_compile */
+  /* CUDA: a bundle, or a folder with fovea-sm_<arch>.bundle; null = beside the library, where it may be
+   * absent; "" = none */
+  const char* bundle FOVEA_DEFAULT(FOVEA_NULL);
+  /* CUDA: folder of compiled kernels; null = $XDG_CACHE_HOME/fovea or ~/.cache/fovea; "" = none */
+  const char* cache_dir FOVEA_DEFAULT(FOVEA_NULL);
+  /* CUDA: libnvrtc, or a folder that holds it (toolkit, site-packages); null = the loader's path, /usr/local/cuda */
+  const char* nvrtc FOVEA_DEFAULT(FOVEA_NULL);
+  /* CUDA: compile for this architecture, e.g. "90a", without a device: plans can be made and saved, but not run */
+  const char* arch FOVEA_DEFAULT(FOVEA_NULL);
 } fovea_context_params;
 
 typedef struct fovea_device_info {
@@ -95,8 +112,19 @@ typedef struct fovea_device_info {
   int32_t device_id FOVEA_DEFAULT(0);
   int32_t threads FOVEA_DEFAULT(0);
   char name[96] FOVEA_DEFAULT({0});          /* model name of the processor or card */
-  char isa[32] FOVEA_DEFAULT({0});           /* instruction set in use */
+  char isa[32] FOVEA_DEFAULT({0});           /* instruction set in use; CUDA: what kernels are compiled for, "sm_90a" */
   char isa_compiled[128] FOVEA_DEFAULT({0}); /* those in this binary that this machine can run, best first, by spaces */
+  int32_t compute_capability FOVEA_DEFAULT(0); /* CUDA: 10 * major + minor; 0 without a device */
+  int32_t sm_count FOVEA_DEFAULT(0);           /* CUDA: multiprocessors */
+  int32_t smem_bytes FOVEA_DEFAULT(0);         /* CUDA: the most shared memory of one block */
+  int32_t kernels_loaded FOVEA_DEFAULT(0);     /* CUDA: by this context; fovea_context_kernels lists them */
+  int64_t kernels_compiled FOVEA_DEFAULT(0);   /* CUDA: of those, the ones that NVRTC compiled for it */
+  int64_t l2_bytes FOVEA_DEFAULT(0);           /* CUDA */
+  int64_t memory_bytes FOVEA_DEFAULT(0);       /* CUDA */
+  char driver[32] FOVEA_DEFAULT({0});          /* CUDA: version of CUDA that the driver is for */
+  char nvrtc[256] FOVEA_DEFAULT({0});          /* CUDA: version and file, or why there is none */
+  char bundle[256] FOVEA_DEFAULT({0});         /* CUDA: file and content, or why there is none */
+  char cache[256] FOVEA_DEFAULT({0});          /* CUDA: folder, and why it is not written if it is not */
 } fovea_device_info;
 
 enum { FOVEA_EXEC_CHECK = 1 }; /* flags of fovea_exec: synchronise and report bad index values as an error */
@@ -140,6 +168,11 @@ FOVEA_API void fovea_exec_init(fovea_exec* exec);
 FOVEA_API fovea_status fovea_context_create(const fovea_context_params* params, fovea_context** out);
 FOVEA_API void fovea_context_destroy(fovea_context* context); /* plans keep what they need and may still run */
 FOVEA_API fovea_status fovea_context_info(const fovea_context* context, fovea_device_info* info);
+/* The kernels that the context has made ready, one a line: key, name, where it came from, bytes, registers, local
+ * and shared bytes, milliseconds. Writes at most `size` bytes with the final 0; *needed may be null. */
+FOVEA_API fovea_status fovea_context_kernels(const fovea_context* context, char* text, uint64_t size, uint64_t* needed);
+/* Writes the kernels of a context made with `arch` as a bundle: prebuilt for the plans that it was asked for. */
+FOVEA_API fovea_status fovea_context_save_kernels(const fovea_context* context, const char* path);
 
 /* `params` is the parameter struct of the operation `op` (params.h). Pointers in its tensors may be null. */
 FOVEA_API fovea_support fovea_supports(fovea_context* context, int32_t op, const void* params); /* reason: last_error */

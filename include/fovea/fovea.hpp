@@ -178,6 +178,17 @@ class Context {
     detail::check(fovea_context_info(context_.get(), &info));
     return info;
   }
+  std::string kernels() const {
+    uint64_t needed = 0;
+    detail::check(fovea_context_kernels(context_.get(), nullptr, 0, &needed));
+    std::string text(needed, '\0');
+    detail::check(fovea_context_kernels(context_.get(), text.data(), needed, nullptr));
+    text.resize(needed - 1);  // ends with a 0 of its own
+    return text;
+  }
+  void save_kernels(const std::string& path) const {
+    detail::check(fovea_context_save_kernels(context_.get(), path.c_str()));
+  }
   template <class Params>
   Support supports(const Params& params) const {
     const fovea_support answer = fovea_supports(get(), detail::op_of<Params>::value, &params);

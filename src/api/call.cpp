@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of a call, the same for every operation: check, plan, bind, run.
-#include <algorithm>
-#include <cstring>
 #include <new>
 
 #include "api/context.h"
@@ -67,13 +65,15 @@ struct PlanOf final : fovea_plan {
 
 // The one place that decides whether an operation can run: supports, planning and calling all come here.
 template <class Op>
-Status prepare(const fovea_context& context, Launch<Op> launch, const void* params, typename Op::Spec& spec,
-               typename Op::Plan& plan) {
+Status prepare(const fovea_context& context, Launch<Op> launch, const void* params, const LoadScope& scope,
+               typename Op::Spec& spec, typename Op::Plan& plan) {
   if (params == nullptr) return invalid_value("params", "null", "must point to its struct");
   if (launch == nullptr)
     return unsupported(std::string("the ") + context.backend->name + " backend has no such operation");
   FOVEA_TRY(Op::check(*static_cast<const typename Op::Params*>(params), context.state->caps, spec));
-  return make_plan(spec, context.state->caps, plan);
+  FOVEA_TRY(make_plan(spec, context.state->caps, plan));
+  if constexpr (requires { plan.kernels; }) return context.state->load(plan.kernels, scope);
+  return {};
 }
 
 // Calls body with the operation's type and its launch function; `op` comes from the caller.
@@ -96,7 +96,7 @@ Status check_support(const fovea_context* context, int32_t op, const void* param
     using Op = decltype(tag);
     typename Op::Spec spec;
     typename Op::Plan plan;
-    return prepare<Op>(*context, launch, params, spec, plan);
+    return prepare<Op>(*context, launch, params, {.query = true}, spec, plan);
   });
 }
 
@@ -105,7 +105,7 @@ Status create_plan(const fovea_context* context, int32_t op, const void* params,
   return with_op(context, op, [&](auto tag, auto launch) -> Status {
     using Op = decltype(tag);
     auto made = std::make_unique<PlanOf<Op>>();
-    FOVEA_TRY(prepare<Op>(*context, launch, params, made->spec, made->plan));
+    FOVEA_TRY(prepare<Op>(*context, launch, params, {}, made->spec, made->plan));
     made->state = context->state;
     made->launch = launch;
     *out = made.release();
@@ -119,7 +119,7 @@ Status call(const fovea_context* context, int32_t op, const void* params, const 
     using Op = decltype(tag);
     typename Op::Spec spec;
     typename Op::Plan plan;
-    FOVEA_TRY(prepare<Op>(*context, launch, params, spec, plan));
+    FOVEA_TRY(prepare<Op>(*context, launch, params, {.stream = exec ? exec->stream : nullptr}, spec, plan));
     return bind_and_run<Op>(launch, *context->state, plan, spec, *static_cast<const typename Op::Params*>(params),
                             exec ? *exec : none);
   });
@@ -127,15 +127,7 @@ Status call(const fovea_context* context, int32_t op, const void* params, const 
 
 Status explain_plan(const fovea_plan* plan, char* text, uint64_t size, uint64_t* needed) {
   if (plan == nullptr) return invalid_value("plan", "null", "must be a plan");
-  if (text == nullptr && size > 0) return invalid_value("text", "null", "must hold size bytes");
-  const std::string words = plan->explain();
-  if (needed != nullptr) *needed = words.size() + 1;
-  if (size > 0) {
-    const size_t n = std::min<size_t>(size - 1, words.size());
-    std::memcpy(text, words.data(), n);
-    text[n] = '\0';
-  }
-  return {};
+  return copy_text(plan->explain(), text, size, needed);
 }
 
 }  // namespace

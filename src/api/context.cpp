@@ -6,6 +6,7 @@
 #include <new>
 
 #include "backend/cpu/context.h"
+#include "backend/cuda/context.h"
 #include "base/struct_size.h"
 #include "fovea/fovea.h"
 
@@ -14,7 +15,7 @@ namespace fovea {
 namespace {
 
 const Backend* find_backend(int32_t device_type) {
-  const Backend* const backends[] = {&cpu::backend()};
+  const Backend* const backends[] = {&cpu::backend(), &cuda::backend()};
   const auto* found = std::find_if(std::begin(backends), std::end(backends),
                                    [&](const Backend* b) { return b->device_type == device_type; });
   return found == std::end(backends) ? nullptr : *found;
@@ -27,8 +28,8 @@ Status create_context(const fovea_context_params* params, fovea_context** out) {
   FOVEA_TRY(check_struct("params", params));
   const Backend* backend = find_backend(params->device_type);
   if (backend == nullptr) {
-    return unsupported("device_type is " + std::to_string(params->device_type) + ": this build has only the CPU (" +
-                       std::to_string(FOVEA_CPU) + ")");
+    return unsupported("device_type is " + std::to_string(params->device_type) + ": this build has the CPU (" +
+                       std::to_string(FOVEA_CPU) + ") and CUDA (" + std::to_string(FOVEA_CUDA) + ")");
   }
   std::unique_ptr<BackendContext> state;
   FOVEA_TRY(backend->create(*params, state));
@@ -37,6 +38,18 @@ Status create_context(const fovea_context_params* params, fovea_context** out) {
 }
 
 }  // namespace
+
+Status copy_text(const std::string& words, char* text, uint64_t size, uint64_t* needed) {
+  if (text == nullptr && size > 0) return invalid_value("text", "null", "must hold size bytes");
+  if (needed != nullptr) *needed = words.size() + 1;
+  if (size > 0) {
+    const size_t n = std::min<size_t>(size - 1, words.size());
+    std::memcpy(text, words.data(), n);
+    text[n] = '\0';
+  }
+  return {};
+}
+
 }  // namespace fovea
 
 using fovea::guarded;
@@ -58,6 +71,21 @@ fovea_status fovea_context_info(const fovea_context* context, fovea_device_info*
     FOVEA_TRY(fovea::check_struct("info", info));
     context->state->describe(*info);
     return {};
+  });
+}
+
+fovea_status fovea_context_kernels(const fovea_context* context, char* text, uint64_t size, uint64_t* needed) {
+  return guarded([&]() -> Status {
+    if (context == nullptr) return fovea::invalid_value("context", "null", "must be a context");
+    return fovea::copy_text(context->state->list_kernels(), text, size, needed);
+  });
+}
+
+fovea_status fovea_context_save_kernels(const fovea_context* context, const char* path) {
+  return guarded([&]() -> Status {
+    if (context == nullptr) return fovea::invalid_value("context", "null", "must be a context");
+    if (path == nullptr) return fovea::invalid_value("path", "null", "must name a file");
+    return context->state->save_kernels(path);
   });
 }
 

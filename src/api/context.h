@@ -22,6 +22,9 @@ struct fovea_plan {
 
 namespace fovea {
 
+// Hands a text to the caller of a C function: at most `size` bytes with the final 0.
+Status copy_text(const std::string& words, char* text, uint64_t size, uint64_t* needed);
+
 // Runs `body`, which returns a Status, and turns what it answers or throws into a code and the thread's message.
 template <class Body>
 fovea_status guarded(const Body& body) noexcept {

@@ -4,13 +4,19 @@
 
 #include <cstdint>
 
+#include "plan/cuda_arch.h"
+
 namespace fovea {
 
 struct Caps {
   int32_t device_type = 0;
   int32_t device_id = 0;
-  int32_t vector_bytes = 16;   // CPU: SIMD register
-  int64_t l2_bytes = 1 << 20;  // of one core or of the card
+  int32_t vector_bytes = 16;       // CPU: SIMD register
+  int64_t l2_bytes = 1 << 20;      // of one core or of the card
+  int32_t compute_capability = 0;  // CUDA: 10 * major + minor of the card
+  int32_t sm_count = 0;            // CUDA
+  int32_t smem_bytes = 0;          // CUDA: the most shared memory that one block may use
+  CudaArch arch = {};              // CUDA: what kernels are compiled for
 };
 
 struct Workspace {

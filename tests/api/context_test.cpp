@@ -36,8 +36,8 @@ TEST(ContextErrors, NameTheField) {
   EXPECT_EQ(create_error({.threads = -1}, FOVEA_INVALID_VALUE), "threads is -1: must be 0 to 4096");
   EXPECT_EQ(create_error({.threads = 4097}, FOVEA_INVALID_VALUE), "threads is 4097: must be 0 to 4096");
   EXPECT_EQ(create_error({.device_id = 1}, FOVEA_INVALID_VALUE), "device_id is 1: the CPU has only device 0");
-  EXPECT_EQ(create_error({.device_type = FOVEA_CUDA}, FOVEA_UNSUPPORTED),
-            "device_type is 2: this build has only the CPU (1)");
+  EXPECT_EQ(create_error({.device_type = FOVEA_METAL}, FOVEA_UNSUPPORTED),
+            "device_type is 8: this build has the CPU (1) and CUDA (2)");
   const std::string compiled = Context({.threads = 1}).info().isa_compiled;
   for (const char* isa : {"AVX1024", "", "avx2"}) {
     EXPECT_EQ(create_error({.isa = isa}, FOVEA_INVALID_VALUE),

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace fovea::cpu {
 
@@ -62,7 +63,19 @@ int32_t vector_bytes(int64_t target) {
   return 16;
 }
 
+// Options of backends that compile their kernels.
+Status check_no_kernel_options(const fovea_context_params& params) {
+  if (params.compile != 0) return invalid_value("compile", params.compile, "must be 0 on the CPU");
+  const std::pair<const char*, const char*> texts[] = {
+      {"bundle", params.bundle}, {"cache_dir", params.cache_dir}, {"nvrtc", params.nvrtc}, {"arch", params.arch}};
+  for (const auto& [name, text] : texts) {
+    if (text != nullptr) return invalid_value(name, std::string("\"") + text + "\"", "must be null on the CPU");
+  }
+  return {};
+}
+
 Status create(const fovea_context_params& params, std::unique_ptr<BackendContext>& out) {
+  FOVEA_TRY(check_no_kernel_options(params));
   if (params.device_id != 0) return invalid_value("device_id", params.device_id, "the CPU has only device 0");
   if (params.threads < 0 || params.threads > 4096) return invalid_value("threads", params.threads, "must be 0 to 4096");
   auto context = std::make_unique<CpuContext>();

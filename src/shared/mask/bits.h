@@ -3,6 +3,7 @@
 #pragma once
 
 #include "shared/mask/interval.h"
+#include "shared/view.h"
 
 namespace fovea {
 
@@ -26,7 +27,7 @@ inline u64_t packed_bits(const char* row, i64_t words, i64_t first) {
   u64_t bits = 0;
   for (i64_t w = begin; w < begin + 3; ++w) {  // 64 bits at any offset touch at most three words
     u32_t word = w < 0 ? ~u32_t{0} : 0;
-    if (w >= 0 && w < words) __builtin_memcpy(&word, row + w * 4, sizeof word);
+    if (w >= 0 && w < words) word = load<u32_t>(row + w * 4);
     const i64_t shift = w * 32 - first;  // where the word's bit 0 goes
     if (shift >= kTileKeys) continue;
     bits |= shift >= 0 ? u64_t{word} << shift : u64_t{word} >> -shift;

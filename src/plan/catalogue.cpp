@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/catalogue.h"
+
+#include <algorithm>
+
+namespace fovea {
+
+namespace {
+
+// Adds an operation's kernels for one architecture.
+using Rows = void (*)(const CudaArch& arch, std::vector<KernelRequest>& out);
+
+void selftest_rows(const CudaArch& arch, std::vector<KernelRequest>& out) {
+  for (const int32_t block : {128, 256}) out.push_back(selftest_kernel(arch, block));
+}
+
+constexpr Rows kRows[] = {selftest_rows};
+
+}  // namespace
+
+KernelRequest selftest_kernel(const CudaArch& arch, int32_t block) {
+  return {
+      .file = "backend/cuda/kernels/selftest.cuh", .entry = "selftest", .constants = {{"block", block}}, .arch = arch};
+}
+
+std::vector<KernelRequest> catalogue(const CudaArch& arch) {
+  std::vector<KernelRequest> all, unique;
+  for (const Rows rows : kRows) rows(arch, all);
+  for (KernelRequest& request : all) {
+    if (std::find(unique.begin(), unique.end(), request) == unique.end()) unique.push_back(std::move(request));
+  }
+  return unique;
+}
+
+}  // namespace fovea
