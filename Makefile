@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # One command for each habit; `make` lists them. Settings: BUILD (preset), PREFIX (of install), PROMPT and MODEL (of demo),
-# TIDY (of lint: --all for every file).
+# TIDY (of lint: --all for every file), ARCHS and NVRTC (of kernels: architectures by commas; libnvrtc files or folders).
 BUILD ?= release
 PREFIX ?= /usr/local
 PROMPT ?= Why do language models keep a cache of keys and values?
@@ -8,12 +8,14 @@ PROMPT ?= Why do language models keep a cache of keys and values?
 DIR := build-$(BUILD)
 MODEL ?= models/SmolLM2-135M-Instruct.Q4_1.gguf
 JOBS := $(shell nproc)
+ARCHS ?= 90a
+NVRTC ?= default $(wildcard .cache/nvrtc-12)
 
 .DEFAULT_GOAL := help
-.PHONY: help packages build model demo test bench mutants format lint docs install clean
+.PHONY: help packages build model demo test bench kernels kernels-all mutants format lint docs install clean
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(DIR)/build.ninja ## let a small language model answer PROMPT
 	@cmake --build $(DIR) --target fovea_cli
@@ -29,6 +31,14 @@ test: build ## compile everything and run every test
 
 bench: build ## run the benchmarks
 	@for program in $(DIR)/bin/bench_*; do $$program || exit 1; done
+
+kernels: $(DIR)/build.ninja ## compile the CUDA kernels of ARCHS (90a, or 80,90a) ahead of time; needs NVRTC, but no device
+	@cmake --build $(DIR) --target fovea_bundle
+	@$(DIR)/bin/fovea_bundle --archs $(ARCHS) --output $(DIR)/kernels $(foreach place,$(NVRTC),--nvrtc $(place))
+
+kernels-all: ## compile every CUDA kernel for every architecture, with a second NVRTC for Volta
+	@tools/fetch_nvrtc.sh
+	@$(MAKE) kernels ARCHS=all
 
 mutants: packages ## break the code on purpose, line by line: each time a test must fail
 	@tools/mutants.py

@@ -10,6 +10,9 @@ if(TARGET fovea_cli)
   install(TARGETS fovea_cli)
 endif()
 
+install(DIRECTORY ${PROJECT_BINARY_DIR}/kernels/ DESTINATION ${CMAKE_INSTALL_LIBDIR}/fovea OPTIONAL
+        FILES_MATCHING PATTERN "*.bundle" PATTERN cache EXCLUDE)
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/fovea)
 install(EXPORT fovea-targets NAMESPACE fovea:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/fovea-config.cmake.in ${PROJECT_BINARY_DIR}/fovea-config.cmake

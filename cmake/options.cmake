@@ -8,6 +8,8 @@ option(FOVEA_INSTALL "Create the install rules" ${PROJECT_IS_TOP_LEVEL})
 option(FOVEA_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 set(FOVEA_SANITIZE "" CACHE STRING "Sanitizers, for example \"address;undefined\"")
 option(FOVEA_CPU_STATIC "Compile the CPU kernels for one instruction set (FOVEA_CPU_ARCH), without run-time dispatch" OFF)
+set(FOVEA_CUDA_ARCHS "" CACHE STRING "Architectures to build kernel bundles for, for example \"80;90a\", or all")
+set(FOVEA_NVRTC "" CACHE STRING "libnvrtc files or folders that hold it, for the bundles; empty: where it is found")
 
 # The -march of the whole tree: with dispatch it is the floor (SSE4.2 on x86), without it is also the only kernel target.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")

@@ -26,6 +26,9 @@ SEES = {
     "src/pool": (PUBLIC + ["src/shared", "src/base", "src/pool"], []),
     "src/backend/cpu": (TABLES + ["src/shared", "src/base", "src/plan", "src/ops", "src/backend/cpu"], ["hwy"]),
     "src/backend/cpu/kernels": (TABLES + ["src/shared", "src/backend/cpu/kernels"], ["hwy"]),
+    "src/backend/cuda": (TABLES + ["src/shared", "src/base", "src/plan", "src/ops", "src/backend/cuda"], []),
+    "src/backend/cuda/kernels": (TABLES + ["src/shared", "src/backend/cuda/kernels"], []),
+    "tools": (PUBLIC + ["src"], []),
     "src/api": (PUBLIC + ["src"], []),
     "apps": (PUBLIC + ["apps"], ["CLI", "nlohmann", "pcre2.h"]),
     "apps/bench": (PUBLIC + ["apps/bench", "apps/engine/error.h"], ["nlohmann", "hwy"]),
@@ -37,7 +40,7 @@ SEES = {
     "tests/install": (PUBLIC, []),
 }
 # What these may include of the system; all others may include anything of it.
-SYSTEM = {"src/shared": [], "include/fovea/*.h": ["stdint.h"]}
+SYSTEM = {"src/shared": [], "src/backend/cuda/kernels": [], "include/fovea/*.h": ["stdint.h"]}
 SEARCH = ["src", "include", "apps", "tests", "bench"]
 # An include in angle brackets of a known outside library; any other one is the system's.
 OUTSIDE = re.compile(r"^(hwy|CLI|nlohmann|gtest|gmock|benchmark|torch|ATen|c10|cuda|cuda_\w+|cublas\w*|nvrtc|nccl|pybind11)[/.]"

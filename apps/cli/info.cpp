@@ -39,6 +39,18 @@ struct Backend {
 };
 constexpr Backend kBackends[] = {{"cpu", FOVEA_CPU}, {"cuda", FOVEA_CUDA}, {"metal", FOVEA_METAL}};
 
+void add_cuda(const DeviceInfo& info, nlohmann::json* device) {
+  const nlohmann::json facts = {{"compute_capability", info.compute_capability},
+                                {"multiprocessors", info.sm_count},
+                                {"memory_bytes", info.memory_bytes},
+                                {"l2_bytes", info.l2_bytes},
+                                {"driver", info.driver},
+                                {"nvrtc", info.nvrtc},
+                                {"bundle", info.bundle},
+                                {"cache", info.cache}};
+  device->update(facts);
+}
+
 // Every device of every backend, or the reason why a backend has none.
 nlohmann::json devices() {
   nlohmann::json out = nlohmann::json::array();
@@ -55,6 +67,7 @@ nlohmann::json devices() {
                        {"threads", info.threads},
                        {"isa", info.isa},
                        {"isa_available", info.isa_compiled}});
+        if (backend.type == FOVEA_CUDA) add_cuda(info, &out.back());
       } catch (const fovea::Error& e) {
         if (id == 0) out.push_back({{"backend", backend.name}, {"unavailable", e.what()}});
         break;
@@ -75,7 +88,14 @@ void add_device(const nlohmann::json& device, Table* table) {
   if (device.contains("unavailable")) return table->row({text("backend"), "not available: " + text("unavailable")});
   table->row({text("backend") + ":" + std::to_string(device["device"].get<int>()), text("name")});
   if (const int threads = device["threads"].get<int>(); threads > 0) table->row({"  threads", std::to_string(threads)});
-  if (!text("isa").empty()) table->row({"  instructions", text("isa") + " (available: " + text("isa_available") + ")"});
+  if (!text("isa_available").empty()) {
+    table->row({"  instructions", text("isa") + " (available: " + text("isa_available") + ")"});
+  } else if (!text("isa").empty()) {
+    table->row({"  kernels for", text("isa")});
+  }
+  for (const char* key : {"driver", "nvrtc", "bundle", "cache"}) {
+    if (device.contains(key)) table->row({std::string("  ") + key, text(key)});
+  }
 }
 
 // Everything was written, or an error.

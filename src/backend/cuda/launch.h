@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launching a kernel of a plan: no allocation, no lock, no hash; may be captured in a graph.
+#pragma once
+
+#include <type_traits>
+
+#include "backend/cuda/context.h"
+
+namespace fovea::cuda {
+
+struct Dim3 {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+struct LaunchShape {
+  Dim3 grid = {};           // blocks; a zero means that there is no work
+  Dim3 block = {};          // threads
+  Dim3 cluster = {};        // blocks, from compute capability 9.0; all ones: none
+  unsigned smem_bytes = 0;  // dynamic
+  bool early = false;       // programmatic dependent launch, from 9.0: starts before its predecessor has ended, so the
+                            // kernel must execute griddepcontrol.wait before it reads what that one wrote
+};
+
+// An error names the kernel and the driver's call.
+Status launch_raw(const CudaContext& context, const KernelUse& use, const LaunchShape& shape, const void* args,
+                  void* stream);
+
+// The kernel's one parameter is an Args by value, `const __grid_constant__ Args args`.
+template <class Args>
+Status launch(const CudaContext& context, const KernelUse& use, const LaunchShape& shape, const Args& args,
+              void* stream) {
+  static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= 4096, "a block of kernel parameters");
+  return launch_raw(context, use, shape, &args, stream);
+}
+
+// How many blocks of this shape one multiprocessor holds at once.
+Status blocks_per_sm(const CudaContext& context, const KernelUse& use, unsigned threads, unsigned smem_bytes, int& out);
+
+}  // namespace fovea::cuda
