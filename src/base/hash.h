@@ -3,18 +3,19 @@
 // The same bits on every machine. Not a signature: it finds damage and change, not forgery.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 namespace fovea {
 
 struct Hash128 {
   uint64_t low = 0;
   uint64_t high = 0;
-  auto operator<=>(const Hash128&) const = default;
+  bool operator==(const Hash128&) const = default;
+  bool operator<(const Hash128& other) const { return std::tie(low, high) < std::tie(other.low, other.high); }
 };
 
 std::string hex(const Hash128& hash);  // 32 digits, bytes in the order of the algorithm's output

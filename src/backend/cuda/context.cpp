@@ -81,7 +81,7 @@ Status CudaContext::open_device(const fovea_context_params& params) {
 // Everything that can be compiled ahead is, and from then on nothing is.
 Status CudaContext::warm() {
   const std::vector<KernelRequest> requests = catalogue(caps.arch);
-  const Status status = on_threads(requests.size(), 0, [&](size_t i) {
+  Status status = on_threads(requests.size(), 0, [&](size_t i) {
     const Kernel* ignored = nullptr;
     return kernel(requests[i], {}, ignored);
   });
@@ -183,7 +183,7 @@ Status CudaContext::load_module(const KernelRequest& request, const std::string&
     return driver_->call(api.func_set_attribute, kernel.function, function_attribute::max_dynamic_smem,
                          kernel.dynamic_smem);
   };
-  const Status status = rest();
+  Status status = rest();
   if (!status.ok()) static_cast<void>(api.module_unload(kernel.module));
   return status;
 }

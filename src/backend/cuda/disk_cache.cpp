@@ -149,7 +149,7 @@ Status DiskCache::find_or_make(const Hash128& key, const NvrtcVersion& version,
     if (state != FileLock::State::busy || std::chrono::steady_clock::now() >= give_up) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  const Status status = compile(cubin);
+  Status status = compile(cubin);
   compiled = status.ok();
   if (compiled && usable) publish(key, version, cubin);
   lock.remove();

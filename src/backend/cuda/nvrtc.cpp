@@ -56,7 +56,8 @@ std::vector<std::string> candidates(const std::string& where, int max_major) {
     const std::string package = "nvidia/cu" + std::to_string(major) + "/lib/";
     for (const std::string& below :
          {std::string(), std::string("lib64/"), std::string("lib/"), package, std::string("nvidia/cuda_nvrtc/lib/")}) {
-      paths.push_back(where + "/" + below + file);
+      std::string path = where;
+      paths.push_back(path.append("/").append(below).append(file));
     }
   }
   return paths;

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "backend/cuda/kernel_source.h"
@@ -17,7 +18,10 @@ struct NvrtcApi;
 struct NvrtcVersion {
   int major = 0;
   int minor = 0;
-  auto operator<=>(const NvrtcVersion&) const = default;
+  bool operator==(const NvrtcVersion&) const = default;
+  bool operator<(const NvrtcVersion& other) const {
+    return std::tie(major, minor) < std::tie(other.major, other.minor);
+  }
 };
 std::string name(const NvrtcVersion& version);  // "13.0"
 
