@@ -164,7 +164,7 @@ Status Nvrtc::compile(const KernelSource& source, Compiled& out) const {
   }
   for (const std::string& option : source.options) options.push_back(option.c_str());
   // From 12.9 on it keeps a cache of its own, in the user's home, whose hits have no log.
-  if (version_ >= NvrtcVersion{12, 9}) options.push_back("-no-cache");
+  if (!(version_ < NvrtcVersion{12, 9})) options.push_back("-no-cache");
   ProgramOwner owner(*api_);
   const auto failed = [&](const char* step, int result, const std::string& log) -> Status {
     std::string message = "compiling " + source.name + " with NVRTC " + name(version_) + ": " + step + ": " +
