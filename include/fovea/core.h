@@ -95,6 +95,7 @@ typedef struct fovea_context_params {
   const fovea_thread_pool* pool FOVEA_DEFAULT(FOVEA_NULL); /* CPU: the caller's pool, copied; then threads must be 0 */
   const char* isa FOVEA_DEFAULT(FOVEA_NULL); /* CPU: force one of fovea_device_info.isa_compiled, e.g. "AVX2" */
   int32_t compile FOVEA_DEFAULT(0);          /* CUDA: fovea_compile */
+  int32_t compile_threads FOVEA_DEFAULT(0);  /* CUDA: of FOVEA_COMPILE_WARM; 0 = one per core that may be used */
   /* CUDA: a bundle, or a folder with fovea-sm_<arch>.bundle; null = beside the library, where it may be
    * absent; "" = none */
   const char* bundle FOVEA_DEFAULT(FOVEA_NULL);

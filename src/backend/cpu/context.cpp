@@ -66,6 +66,9 @@ int32_t vector_bytes(int64_t target) {
 // Options of backends that compile their kernels.
 Status check_no_kernel_options(const fovea_context_params& params) {
   if (params.compile != 0) return invalid_value("compile", params.compile, "must be 0 on the CPU");
+  if (params.compile_threads != 0) {
+    return invalid_value("compile_threads", params.compile_threads, "must be 0 on the CPU");
+  }
   const std::pair<const char*, const char*> texts[] = {
       {"bundle", params.bundle}, {"cache_dir", params.cache_dir}, {"nvrtc", params.nvrtc}, {"arch", params.arch}};
   for (const auto& [name, text] : texts) {

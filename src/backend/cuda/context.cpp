@@ -20,6 +20,12 @@ Status check_params(const fovea_context_params& params) {
     return invalid_value("compile", params.compile,
                          "must be FOVEA_COMPILE_NEVER, FOVEA_COMPILE_ALLOWED or FOVEA_COMPILE_WARM");
   }
+  if (params.compile_threads < 0) {
+    return invalid_value("compile_threads", params.compile_threads, "must not be negative");
+  }
+  if (params.compile_threads != 0 && params.compile != FOVEA_COMPILE_WARM) {
+    return invalid_value("compile_threads", params.compile_threads, "only FOVEA_COMPILE_WARM has it");
+  }
   if (params.arch != nullptr && params.device_id != 0) {
     return invalid_value("device_id", params.device_id, "must be 0 where arch is given: no device is used");
   }
@@ -54,7 +60,7 @@ Status CudaContext::create(const fovea_context_params& params, std::unique_ptr<B
                              .cache_dir = params.cache_dir};
   FOVEA_TRY(KernelStore::open(options, context->store_));
   context->may_compile_ = params.compile != FOVEA_COMPILE_NEVER;
-  if (params.compile == FOVEA_COMPILE_WARM) FOVEA_TRY(context->warm());
+  if (params.compile == FOVEA_COMPILE_WARM) FOVEA_TRY(context->warm(params.compile_threads));
   out = std::move(context);
   return {};
 }
@@ -79,9 +85,9 @@ Status CudaContext::open_device(const fovea_context_params& params) {
 }
 
 // Everything that can be compiled ahead is, and from then on nothing is.
-Status CudaContext::warm() {
+Status CudaContext::warm(int threads) {
   const std::vector<KernelRequest> requests = catalogue(caps.arch);
-  Status status = on_threads(requests.size(), 0, [&](size_t i) {
+  Status status = on_threads(requests.size(), threads, [&](size_t i) {
     const Kernel* ignored = nullptr;
     return kernel(requests[i], {}, ignored);
   });

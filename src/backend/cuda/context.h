@@ -57,7 +57,7 @@ class CudaContext final : public BackendContext {
   };
 
   Status open_device(const fovea_context_params& params);
-  Status warm();
+  Status warm(int threads);
   Status make_ready(const KernelRequest& request, const KernelSource& source, Code code, std::unique_ptr<Kernel>& out);
   Status load_module(const KernelRequest& request, const std::string& cubin, Kernel& kernel);
   std::vector<const Kernel*> ready() const;  // by name

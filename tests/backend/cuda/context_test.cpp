@@ -144,6 +144,9 @@ TEST(CudaOptions, AreActedOnOrRefused) {
   EXPECT_EQ(creation_error({.device_type = FOVEA_CUDA, .compile = 3}),
             "compile is 3: must be FOVEA_COMPILE_NEVER, FOVEA_COMPILE_ALLOWED or FOVEA_COMPILE_WARM");
   EXPECT_EQ(creation_error({.compile = 1}), "compile is 1: must be 0 on the CPU");
+  EXPECT_EQ(creation_error({.compile_threads = 1}), "compile_threads is 1: must be 0 on the CPU");
+  EXPECT_EQ(creation_error({.device_type = FOVEA_CUDA, .compile_threads = 2}),
+            "compile_threads is 2: only FOVEA_COMPILE_WARM has it");
   EXPECT_EQ(creation_error({.bundle = "b"}), "bundle is \"b\": must be null on the CPU");
   EXPECT_EQ(creation_error({.cache_dir = ""}), "cache_dir is \"\": must be null on the CPU");
   EXPECT_EQ(creation_error({.nvrtc = "n"}), "nvrtc is \"n\": must be null on the CPU");
