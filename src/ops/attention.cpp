@@ -247,13 +247,13 @@ Status AttentionOp::bind(const Params& p, const Spec& spec, Args& args) {
   args.q = view_of_rank(p.q, 4);
   args.out = view_of_rank(p.out, 4);
   args.lse = view_of_rank(p.lse, 3);
-  args.cu_seqlens_q = view(p.cu_seqlens_q);
-  args.q_lens = view(p.q_lens);
-  args.q_starts = view(p.q_starts);
+  args.cu_seqlens_q = index_view(p.cu_seqlens_q);
+  args.q_lens = index_view(p.q_lens);
+  args.q_starts = index_view(p.q_starts);
   args.mask_bits = view_of_rank(p.mask_bits, 3);
-  args.mask_lens = view(p.mask_lens);
-  args.alibi_slopes = view_of_rank(p.alibi_slopes, 2);
-  args.sinks = view(p.sinks);
+  args.mask_lens = index_view(p.mask_lens);
+  args.alibi_slopes = view_of_rank<2>(p.alibi_slopes, 2);
+  args.sinks = index_view(p.sinks);
   for (int s = 0; s < spec.segments; ++s) {
     const char* name = segment_name(s, spec.segments);
     FOVEA_TRY(bind_kv_store(name, p.kv[s], spec.kv[s], args.kv[s]));

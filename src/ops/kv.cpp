@@ -313,7 +313,7 @@ Status bind_kv_sequences(const char* name, const fovea_kv& kv, KvView& view_) {
   const struct {
     const char* field;
     const fovea_tensor& tensor;
-    View& view;
+    IndexView& view;
   } tensors[] = {{".page_table", kv.page_table, view_.page_table},
                  {".v_page_table", kv.v_page_table, view_.v_page_table},
                  {".page_indptr", kv.page_indptr, view_.page_indptr},
@@ -324,7 +324,7 @@ Status bind_kv_sequences(const char* name, const fovea_kv& kv, KvView& view_) {
     // Absent ones stay absent, and cost no string.
     if (!present(tensor)) continue;
     if (tensor.data == nullptr) FOVEA_TRY(check_data(Field(name, field), tensor));
-    to = view(tensor);
+    to = index_view(tensor);
   }
   return {};
 }

@@ -7,23 +7,31 @@
 
 namespace fovea {
 
-inline View view(const fovea_tensor& t) {
-  View v{.data = t.data,
-         .dtype = dtype(t),
-         .rank = t.rank,
-         .block = dtype_block(dtype(t)),
-         .block_bytes = dtype_block_bytes(dtype(t))};
+template <int dims>
+inline ViewOf<dims> view_of(const fovea_tensor& t) {
+  ViewOf<dims> v{.data = t.data,
+                 .dtype = dtype(t),
+                 .rank = t.rank,
+                 .block = dtype_block(dtype(t)),
+                 .block_bytes = dtype_block_bytes(dtype(t))};
   for (int i = 0; i < t.rank; ++i) {
     v.shape[i] = t.shape[i];
     v.stride[i] = t.stride[i];
   }
   return v;
 }
+inline View view(const fovea_tensor& t) {
+  return view_of<5>(t);
+}
+inline IndexView index_view(const fovea_tensor& t) {
+  return view_of<2>(t);
+}
 
 // The same with leading dimensions of one, so that kernels know one rank. Absent stays absent.
-inline View view_of_rank(const fovea_tensor& t, int rank) {
+template <int dims = 5>
+inline ViewOf<dims> view_of_rank(const fovea_tensor& t, int rank) {
   if (!present(t)) return {};
-  View v = view(t);
+  ViewOf<dims> v = view_of<dims>(t);
   v.rank = rank;
   const int lead = rank - t.rank;
   for (int i = 0; i < rank; ++i) {

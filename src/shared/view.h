@@ -7,27 +7,33 @@
 
 namespace fovea {
 
-struct View {
+template <int dims>
+struct ViewOf {
   void* data = nullptr;
   Dtype dtype = Dtype::none;
   int rank = 0;
   int block = 1;        // elements that are stored together
   int block_bytes = 0;  // of one block; of one element where block is 1
-  i64_t shape[5] = {};
-  i64_t stride[5] = {};
+  i64_t shape[dims] = {};
+  i64_t stride[dims] = {};
 
   constexpr bool given() const { return dtype != Dtype::none; }
 };
+using View = ViewOf<5>;
+using IndexView = ViewOf<2>;  // of index tensors: blocks of kernel parameters are limited to 4 KiB
 
 // Byte address of an element. Block types: offsets are whole blocks.
-inline char* address(const View& v, i64_t element_offset) {
+template <int dims>
+inline char* address(const ViewOf<dims>& v, i64_t element_offset) {
   const i64_t blocks = v.block == 1 ? element_offset : element_offset / v.block;
   return static_cast<char*>(v.data) + blocks * v.block_bytes;
 }
-inline char* row(const View& v, i64_t i) {
+template <int dims>
+inline char* row(const ViewOf<dims>& v, i64_t i) {
   return address(v, i * v.stride[0]);
 }
-inline char* row(const View& v, i64_t i, i64_t j) {
+template <int dims>
+inline char* row(const ViewOf<dims>& v, i64_t i, i64_t j) {
   return address(v, i * v.stride[0] + j * v.stride[1]);
 }
 inline char* row(const View& v, i64_t i, i64_t j, i64_t k) {
@@ -47,12 +53,14 @@ inline T load(const char* p) {
 }
 
 // Element i of a rank-1 index tensor (i32 or i64).
-inline i64_t index_at(const View& v, i64_t i) {
+template <int dims>
+inline i64_t index_at(const ViewOf<dims>& v, i64_t i) {
   const char* p = row(v, i);
   return v.dtype == Dtype::i32 ? load<i32_t>(p) : load<i64_t>(p);
 }
-inline i64_t index_at(const View& v, i64_t i, i64_t j) {
-  View r = v;
+template <int dims>
+inline i64_t index_at(const ViewOf<dims>& v, i64_t i, i64_t j) {
+  ViewOf<dims> r = v;
   r.data = address(v, i * v.stride[0]);
   r.stride[0] = v.stride[1];
   return index_at(r, j);

@@ -23,7 +23,7 @@ std::string field(const AttentionArgs& a, int s, const char* name) {
 // name(): the tensor's, made only for a complaint. v starts at 0, does not decrease, and ends at `last` or, where
 // `exact` is false, at most there.
 template <class Name>
-Status check_cumulative(const View& v, i64_t last, bool exact, const char* what, const Name& name) {
+Status check_cumulative(const IndexView& v, i64_t last, bool exact, const char* what, const Name& name) {
   const i64_t n = v.shape[0];
   for (i64_t i = 0, before = 0; i < n; ++i) {
     const i64_t x = index_at(v, i);
@@ -103,7 +103,7 @@ bool any_row_sees(const AttentionArgs& a, const AttentionRequest& r, int s, Inte
   return false;
 }
 
-Status check_page_id(const AttentionArgs& a, const AttentionRequest& r, int s, const View& table, const char* name,
+Status check_page_id(const AttentionArgs& a, const AttentionRequest& r, int s, const IndexView& table, const char* name,
                      i64_t column, i64_t token) {
   const KvView& kv = a.kv[s];
   const i64_t id = kv_page_id(kv, table, r.b, column);

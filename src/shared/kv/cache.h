@@ -55,12 +55,12 @@ struct KvView {
   KvStream k_scale;
   KvStream v_scale;
   KvStream k_rope;
-  View page_table;     // [batch, columns], or [entries] with page_indptr
-  View v_page_table;   // as page_table; absent where V shares it
-  View page_indptr;    // [batch + 1]
-  View kv_lens;        // [batch]
-  View starts;         // [batch]
-  View cu_seqlens_kv;  // [batch + 1]
+  IndexView page_table;     // [batch, columns], or [entries] with page_indptr
+  IndexView v_page_table;   // as page_table; absent where V shares it
+  IndexView page_indptr;    // [batch + 1]
+  IndexView kv_lens;        // [batch]
+  IndexView starts;         // [batch]
+  IndexView cu_seqlens_kv;  // [batch + 1]
 };
 
 struct KvSlot {
@@ -73,13 +73,13 @@ constexpr KvSlot kv_slot(i64_t slot, int page_size) {
 }
 
 // The page id that column `column` of request b's table holds, in the table of K or of V.
-inline i64_t kv_page_id(const KvView& kv, const View& table, i64_t b, i64_t column) {
+inline i64_t kv_page_id(const KvView& kv, const IndexView& table, i64_t b, i64_t column) {
   return kv.spec.layout == KvLayout::paged ? index_at(table, b, column)
                                            : index_at(table, index_at(kv.page_indptr, b) + column);
 }
 
 // Where token t (counted on this rank) of request b is stored, by the table of K or of V.
-inline KvSlot kv_locate(const KvView& kv, const View& table, i64_t b, i64_t t) {
+inline KvSlot kv_locate(const KvView& kv, const IndexView& table, i64_t b, i64_t t) {
   switch (kv.spec.layout) {
     case KvLayout::contiguous:
       return {b, t};
@@ -90,13 +90,14 @@ inline KvSlot kv_locate(const KvView& kv, const View& table, i64_t b, i64_t t) {
       return {kv_page_id(kv, table, b, column), t - column * kv.spec.page_size};
   }
 }
-inline const View& kv_v_table(const KvView& kv) {
+inline const IndexView& kv_v_table(const KvView& kv) {
   return kv.v_page_table.given() ? kv.v_page_table : kv.page_table;
 }
 
 // Calls body(i, slot) for tokens first + i of request b, i < count, with one look into the table per page.
 template <class Body>
-inline void kv_for_tokens(const KvView& kv, const View& table, i64_t b, i64_t first, i64_t count, const Body& body) {
+inline void kv_for_tokens(const KvView& kv, const IndexView& table, i64_t b, i64_t first, i64_t count,
+                          const Body& body) {
   const bool paged = kv.spec.layout == KvLayout::paged || kv.spec.layout == KvLayout::paged_csr;
   for (i64_t i = 0; i < count;) {
     KvSlot slot = kv_locate(kv, table, b, first + i);

@@ -41,16 +41,16 @@ struct AttentionSpec {
 
 struct AttentionArgs {
   AttentionSpec spec;
-  View q;             // [batch or 1, tokens, heads, d_k]
-  View out;           // [batch or 1, tokens, heads, d_v]
-  View lse;           // [batch or 1, tokens, heads]
-  View cu_seqlens_q;  // [batch + 1]
-  View q_lens;        // [batch]
-  View q_starts;      // [batch]
-  View mask_bits;     // [batch or 1, tokens, words]
-  View mask_lens;     // [batch]
-  View alibi_slopes;  // [batch or 1, heads]
-  View sinks;         // [heads]
+  View q;                  // [batch or 1, tokens, heads, d_k]
+  View out;                // [batch or 1, tokens, heads, d_v]
+  View lse;                // [batch or 1, tokens, heads]
+  IndexView cu_seqlens_q;  // [batch + 1]
+  IndexView q_lens;        // [batch]
+  IndexView q_starts;      // [batch]
+  View mask_bits;          // [batch or 1, tokens, words]
+  IndexView mask_lens;     // [batch]
+  IndexView alibi_slopes;  // [batch or 1, heads]
+  IndexView sinks;         // [heads]
   KvView kv[kMaxSegments];
 };
 

@@ -52,7 +52,7 @@ inline bool IsZero(F32Vec x) {
 // One side of one segment, for one sequence and kv head.
 struct TileSide {
   const KvView* kv;
-  const View* table;
+  const IndexView* table;
   const KvStream* data;
   const KvStream* scale;
   const KvSideSpec* spec;
