@@ -30,7 +30,7 @@ Case& case_of(const std::string& name, int32_t op, const Preset& preset) {
     made.reset();
     Shape shape;
     apply_preset(op, preset.name, shape);
-    made = make_case(context(), op, shape, kRotateBytes, 0);
+    made = make_case(context(), host_memory(), op, shape, kRotateBytes, 0);
     current = name;
   }
   return *made;

@@ -35,6 +35,7 @@ SEES = {
     "bench": (PUBLIC + ["bench", "apps/bench"], ["benchmark"]),
     "bench/lab": (TABLES + ["src/shared", "bench/lab"], ["cuda", "nvrtc"]),
     "tests": (["*"], ["gtest", "gmock", "hwy", "nlohmann"]),
+    "tests/fake_cuda": ([], []),
     "tests/oracle": (PUBLIC + ["tests/oracle"], []),
     "tests/apps": (PUBLIC + ["apps", "tests"], ["gtest", "gmock", "nlohmann"]),
     "tests/install": (PUBLIC, []),

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/case.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -19,11 +17,6 @@ constexpr uint64_t kMaxOverhead =
 template <class Params>
 using Build = Params (*)(const Shape&, Data&);
 
-uint64_t memory_of_machine() {
-  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : UINT64_MAX;
-}
-
 std::string mib(uint64_t bytes) {
   return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB";
 }
@@ -31,7 +24,8 @@ std::string mib(uint64_t bytes) {
 // Parameters without memory: what planning and the question for support need.
 template <class Params>
 struct Dry {
-  Dry(Build<Params> build, const Shape& shape) : data(Data::kSizesOnly, 0), params(build(shape, data)) {
+  Dry(Build<Params> build, const Shape& shape, int32_t device_type, int32_t device_id)
+      : data(Data::sizes_on(device_type, device_id)), params(build(shape, data)) {
     first_bytes = data.bytes();
     data.begin_set();
     build(shape, data);
@@ -44,11 +38,11 @@ struct Dry {
 };
 
 template <class Params>
-uint64_t count_sets(const Dry<Params>& dry, const Work& work, uint64_t rotate_bytes) {
-  const uint64_t limit = memory_of_machine() / 2;
+uint64_t count_sets(const Dry<Params>& dry, const Work& work, uint64_t rotate_bytes, const Memory& memory) {
+  const uint64_t limit = memory.size() / 2;
   if (dry.first_bytes + dry.next_bytes > limit) {
     throw app::Error("this shape needs " + mib(dry.first_bytes + dry.next_bytes) + " of memory: at most " + mib(limit) +
-                     ", half of this machine's, may be used");
+                     ", half of that of " + memory.owner() + ", may be used");
   }
   const uint64_t roomy = std::min(limit, std::max(dry.first_bytes, kMaxOverhead * rotate_bytes));
   const double fit = 1 + static_cast<double>(roomy - std::min(roomy, dry.first_bytes)) /
@@ -60,30 +54,44 @@ uint64_t count_sets(const Dry<Params>& dry, const Work& work, uint64_t rotate_by
 template <class Params>
 class CaseOf final : public Case {
  public:
-  CaseOf(const Context& context, Build<Params> build, const Shape& shape, Work work, uint64_t rotate_bytes,
-         uint64_t seed)
-      : CaseOf(context, Dry<Params>(build, shape), build, shape, work, rotate_bytes, seed) {}
+  CaseOf(const Context& context, Memory& memory, Build<Params> build, const Shape& shape, Work work,
+         uint64_t rotate_bytes, uint64_t seed)
+      : CaseOf(context, memory, Dry<Params>(build, shape, memory.device_type(), memory.device_id()), build, shape, work,
+               rotate_bytes, seed) {}
 
   void run(uint64_t set) override { plan_.run(params_[set], exec_); }
   std::string explain() const override { return plan_.explain(); }
+  void check() const override {
+    if (exec_.status == nullptr) return;
+    uint32_t status = FOVEA_OK;
+    memory_.read(&status, exec_.status, sizeof status);
+    if (status == FOVEA_OK) return;
+    throw app::Error(std::string("the calls left ") + fovea_status_name(static_cast<int32_t>(status)) +
+                     " in their status word");
+  }
 
  private:
-  CaseOf(const Context& context, const Dry<Params>& dry, Build<Params> build, const Shape& shape, Work work,
-         uint64_t rotate_bytes, uint64_t seed)
-      : plan_(context, dry.params), data_(Data::kFilled, seed) {
+  CaseOf(const Context& context, Memory& memory, const Dry<Params>& dry, Build<Params> build, const Shape& shape,
+         Work work, uint64_t rotate_bytes, uint64_t seed)
+      : memory_(memory), plan_(context, dry.params), data_(Data::kFilled, seed, memory) {
     work_ = work;
-    sets_ = count_sets(dry, work, rotate_bytes);
+    sets_ = count_sets(dry, work, rotate_bytes, memory);
     for (uint64_t i = 0; i < sets_; ++i) {
       data_.begin_set();
       params_.push_back(build(shape, data_));
     }
     bytes_ = data_.bytes();
-    exec_ = workspace_.exec(plan_);
+    exec_ = {.stream = memory.stream(),
+             .scratch = data_.workspace(plan_.scratch_bytes()),
+             .scratch_bytes = plan_.scratch_bytes(),
+             .sync = data_.workspace(plan_.sync_bytes()),
+             .sync_bytes = plan_.sync_bytes()};
+    if (!memory.host_writes()) exec_.status = static_cast<uint32_t*>(data_.workspace(sizeof(uint32_t)));
   }
 
+  Memory& memory_;
   Plan<Params> plan_;
   Data data_;
-  HostWorkspace workspace_;
   std::vector<Params> params_;
   Exec exec_;
 };
@@ -105,16 +113,17 @@ auto with_op(int32_t op, const Shape& shape, const Body& body) {
 
 }  // namespace
 
-std::unique_ptr<Case> make_case(const Context& context, int32_t op, const Shape& shape, uint64_t rotate_bytes,
-                                uint64_t seed) {
+std::unique_ptr<Case> make_case(const Context& context, Memory& memory, int32_t op, const Shape& shape,
+                                uint64_t rotate_bytes, uint64_t seed) {
   return with_op(op, shape, [&]<class Params>(Build<Params> build, Work work) -> std::unique_ptr<Case> {
-    return std::make_unique<CaseOf<Params>>(context, build, shape, work, rotate_bytes, seed);
+    return std::make_unique<CaseOf<Params>>(context, memory, build, shape, work, rotate_bytes, seed);
   });
 }
 
 Support supports(const Context& context, int32_t op, const Shape& shape) {
+  const DeviceInfo info = context.info();
   return with_op(op, shape, [&]<class Params>(Build<Params> build, Work) {
-    return context.supports(Dry<Params>(build, shape).params);
+    return context.supports(Dry<Params>(build, shape, info.device_type, info.device_id).params);
   });
 }
 

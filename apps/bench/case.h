@@ -23,6 +23,7 @@ class Case {
   virtual ~Case() = default;
   virtual void run(uint64_t set) = 0;  // set < sets()
   virtual std::string explain() const = 0;
+  virtual void check() const = 0;  // throws app::Error where calls on a device found a fault in their data
   const Work& work() const { return work_; }
   uint64_t sets() const { return sets_; }
   uint64_t bytes() const { return bytes_; }  // of all sets
@@ -35,9 +36,10 @@ class Case {
 
 // So many sets that calls which take them in turn touch rotate_bytes before a set comes again; at least 2 and at most
 // 4096, and no more than 8 * rotate_bytes of memory where 2 sets fit into that.
-// Throws fovea::Error where the library refuses the shape, app::Error where options contradict or memory is short.
-std::unique_ptr<Case> make_case(const Context& context, int32_t op, const Shape& shape, uint64_t rotate_bytes,
-                                uint64_t seed);
+// `memory` is that of the context's device. Throws fovea::Error where the library refuses the shape, app::Error where
+// options contradict or memory is short.
+std::unique_ptr<Case> make_case(const Context& context, Memory& memory, int32_t op, const Shape& shape,
+                                uint64_t rotate_bytes, uint64_t seed);
 
 // Whether the library takes the shape, by its own word; takes no memory.
 Support supports(const Context& context, int32_t op, const Shape& shape);

@@ -2,8 +2,6 @@
 #include "bench/data.h"
 
 #include <algorithm>
-#include <cstring>
-#include <new>
 #include <numeric>
 #include <utility>
 
@@ -11,7 +9,8 @@ namespace fovea::bench {
 
 namespace {
 
-constexpr size_t kAlign = 64;  // a cache line, and the widest vector
+constexpr uint64_t kAlign = 64;                  // a cache line, and the widest vector
+constexpr uint64_t kBlock = uint64_t{64} << 20;  // random bytes that a device's larger tensors repeat
 
 // Random bits become a number by keeping sign, mantissa and the two low bits of the exponent, and setting the others.
 struct Pattern {
@@ -31,7 +30,9 @@ constexpr Pattern pattern_of(int32_t dtype) {
   }
 }
 
-uint64_t bytes_of(const Tensor& t) {
+}  // namespace
+
+uint64_t Data::bytes_of(const Tensor& t) {
   int64_t elements = 1;
   for (int32_t i = 0; i < t.rank; ++i) elements *= t.shape[i];
   const int64_t bytes = fovea_dtype_bytes(t.dtype, elements);
@@ -42,16 +43,25 @@ uint64_t bytes_of(const Tensor& t) {
   return static_cast<uint64_t>(bytes);
 }
 
-}  // namespace
+void* Data::take(uint64_t bytes) {
+  void* memory = memory_->allocate(bytes);
+  blocks_.emplace_back(memory, Release{memory_});
+  return memory;
+}
 
 void Data::allocate(Tensor& t) {
+  t.device_type = device_type_;
+  t.device_id = device_id_;
   const uint64_t bytes = (bytes_of(t) + kAlign - 1) / kAlign * kAlign;
   bytes_ += bytes;
-  if (mode_ == kSizesOnly || bytes == 0) return;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlign, bytes));
-  if (memory == nullptr) throw std::bad_alloc();
-  blocks_.emplace_back(memory);
-  t.data = memory;
+  if (mode_ != kSizesOnly && bytes > 0) t.data = take(bytes);
+}
+
+void* Data::workspace(uint64_t bytes) {
+  if (bytes == 0) return nullptr;
+  void* memory = take(bytes);
+  memory_->zero(memory, bytes);
+  return memory;
 }
 
 Tensor Data::random(int32_t dtype, std::initializer_list<int64_t> shape) {
@@ -59,9 +69,13 @@ Tensor Data::random(int32_t dtype, std::initializer_list<int64_t> shape) {
   allocate(t);
   if (t.data == nullptr) return t;
   const Pattern pattern = pattern_of(dtype);
-  auto* words = static_cast<uint64_t*>(t.data);
-  const uint64_t count = (bytes_of(t) + 7) / 8;  // memory is whole cache lines
-  for (uint64_t i = 0; i < count; ++i) words[i] = (random_.bits() & pattern.keep) | pattern.set;
+  const uint64_t bytes = (bytes_of(t) + 7) / 8 * 8;  // memory is whole cache lines
+  const uint64_t block = memory_->host_writes() ? bytes : std::min(bytes, kBlock);
+  put(t.data, block, [&](void* to) {
+    auto* words = static_cast<uint64_t*>(to);
+    for (uint64_t i = 0; i < block / 8; ++i) words[i] = (random_.bits() & pattern.keep) | pattern.set;
+  });
+  memory_->repeat(t.data, block, bytes);
   return t;
 }
 
@@ -73,7 +87,7 @@ Tensor Data::common(int32_t dtype, std::initializer_list<int64_t> shape) {
 Tensor Data::output(int32_t dtype, std::initializer_list<int64_t> shape) {
   Tensor t = fovea::tensor(nullptr, dtype, shape);
   allocate(t);
-  if (t.data != nullptr) std::memset(t.data, 0, bytes_of(t));
+  if (t.data != nullptr) memory_->zero(t.data, bytes_of(t));
   return t;
 }
 
@@ -89,10 +103,18 @@ Tensor Data::constants(int64_t n, int64_t value) {
 
 Tensor Data::permutation(int64_t rows, int64_t columns) {
   return index<int32_t>({rows, columns}, [&](int32_t* values) {
-    const int64_t n = rows * columns;
-    std::iota(values, values + n, 0);
-    for (int64_t i = n - 1; i > 0; --i) std::swap(values[i], values[random_.below(i + 1)]);
+    const std::vector<int32_t> numbers = shuffled(rows * columns);
+    std::copy(numbers.begin(), numbers.end(), values);
   });
+}
+
+std::vector<int32_t> Data::shuffled(int64_t n) {
+  std::vector<int32_t> values(static_cast<size_t>(n));
+  std::iota(values.begin(), values.end(), 0);
+  for (size_t i = values.size(); i > 1; --i) {
+    std::swap(values[i - 1], values[static_cast<size_t>(random_.below(static_cast<int64_t>(i)))]);
+  }
+  return values;
 }
 
 }  // namespace fovea::bench

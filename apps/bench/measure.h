@@ -20,10 +20,14 @@ struct Timing {
 // as take at least 200 us; its time is divided by their number.
 Timing measure(Case& c, int64_t samples, const std::function<void(int64_t done)>& progress = {});
 
+// Median, smallest and 90th percentile of the samples' times of one call.
+Timing summarize(std::vector<double> seconds, int64_t calls);
+
 struct Rating {
   double bytes_per_s = 0, flops_per_s = 0;
-  bool memory_bound = true;  // moving the bytes alone takes longer than the arithmetic alone
-  double percent = 0;        // time that the roof allows / median
+  double memory_percent = 0, arithmetic_percent = 0;  // of each roof; 0 where it was not measured
+  bool memory_bound = true;                           // moving the bytes alone takes longer than the arithmetic alone
+  double percent = 0;                                 // the larger of the two: time that the roof allows / median
 };
 Rating rate(const Work& work, const Timing& timing, const Roof& roof);
 

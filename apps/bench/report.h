@@ -13,9 +13,11 @@ struct Report {
   std::string preset;  // empty: none
   Shape shape;
   DeviceInfo device;
-  std::string kernel;  // the plan's explanation
+  std::string kernel;   // the plan's explanation
+  std::string kernels;  // of a device: those that were made ready, as fovea_context_kernels lists them
   uint64_t sets = 0, bytes = 0, seed = 0;
   Work work;
+  int64_t graph = 0;  // calls of a replayed graph; 0: none
   Timing timing = {};
   Roof roof = {};
 };

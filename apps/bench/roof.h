@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine can do at most: memory bandwidth and f32 multiply-adds, with the threads and the instruction set of
-// a context.
+// What a machine can do at most. On the CPU: memory bandwidth and f32 multiply-adds, with the threads and the
+// instruction set of a context; cuda_measure.h has that of a device.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,10 @@
 namespace fovea::bench {
 
 struct Roof {
-  double read_bytes_per_s = 0;  // sums over memory
-  double copy_bytes_per_s = 0;  // bytes read and bytes written
-  double flops_per_s = 0;       // a multiply-add counts two
+  double read_bytes_per_s = 0;                  // sums over memory; 0 on a device: not measured
+  double copy_bytes_per_s = 0;                  // bytes read and bytes written
+  double flops_per_s = 0;                       // a multiply-add counts two; 0: not measured
+  std::string copy_text = {}, flops_text = {};  // of a device: how each was measured, or why not
   double bytes_per_s() const { return read_bytes_per_s > copy_bytes_per_s ? read_bytes_per_s : copy_bytes_per_s; }
 };
 

@@ -111,6 +111,7 @@ constexpr Option kOptions[] = {
     {"--split-size", kAttention, Whole{&S::split_size, 0, 1 << 24}, "keys of a split; 0: chosen"},
     {"--batch-invariant", kAttention, Flag{&S::batch_invariant}, "bits do not depend on batch mates"},
     {"--chunk-invariant", kAttention, Flag{&S::chunk_invariant}, "bits do not depend on chunking"},
+    {"--kernel", kAttention, Text{&S::kernel}, "use this kernel family; empty: chosen"},
     {"--parts", kMerge, Whole{&S::parts, 1, FOVEA_MAX_PARTS}, "partial outputs"},
     {"--pages", kCopy, Whole{&S::pages, 1, 1 << 20}, "pages to copy"},
     {"--rope", kAppend, Flag{&S::rope}, "rotate K, and Q"},
@@ -166,6 +167,7 @@ struct Setter {
     shape.*o.field = choice(value, option.name, kAnswers) != 0;
   }
   void operator()(const Choice& o) const { shape.*o.field = choice(value, option.name, o.words); }
+  void operator()(const Text& o) const { shape.*o.field = value; }
 };
 
 struct Writer {
@@ -177,6 +179,7 @@ struct Writer {
     return text.str();
   }
   std::string operator()(const Flag& o) const { return shape.*o.field ? "true" : "false"; }
+  std::string operator()(const Text& o) const { return shape.*o.field; }
   std::string operator()(const Choice& o) const {
     for (const Word& word : o.words) {
       if (word.value == shape.*o.field) return word.name;

@@ -72,6 +72,7 @@ struct Shape {
   int32_t gate_kind = FOVEA_GATE_NONE;
   int32_t glu_kind = FOVEA_GLU_SILU;
   int32_t rope_style = FOVEA_ROPE_NEOX;
+  std::string kernel;  // of attention: a family by name; empty = chosen
 
   int64_t tokens() const { return batch * q_len; }
   int64_t d_v() const { return head_dim_v ? head_dim_v : head_dim; }
@@ -97,11 +98,14 @@ struct Choice {
   int32_t Shape::*field;
   std::span<const Word> words;
 };
+struct Text {  // what the library takes by name, and refuses by name
+  std::string Shape::*field;
+};
 
 struct Option {
   const char* name;  // "--q-len"
   uint32_t ops;      // bit 1 << fovea_op of each operation that has it
-  std::variant<Whole, Real, Flag, Choice> kind;
+  std::variant<Whole, Real, Flag, Choice, Text> kind;
   const char* help;
   bool applies_to(int32_t op) const { return (ops >> op) & 1u; }
   const char* key() const { return name + 2; }

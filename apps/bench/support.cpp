@@ -69,7 +69,7 @@ Asked ask(const Context& context, int32_t op) {
       if (with("true")) asked.variants.push_back(option.key());
     } else if (std::holds_alternative<Real>(option.kind)) {
       if (with("0.5")) asked.variants.push_back(option.key());
-    } else if (option_text(Shape(), option) == "0") {
+    } else if (std::holds_alternative<Whole>(option.kind) && option_text(Shape(), option) == "0") {
       if (with("16")) asked.variants.push_back(option.key());
     }
   }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "bench/cuda_measure.h"
 #include "bench/measure.h"
 #include "bench/report.h"
 #include "commands.h"
@@ -29,6 +30,8 @@ struct RunOptions {
   uint64_t seed = 0;
   int64_t samples = 21;
   int64_t memory = 256;  // MiB
+  int64_t graph = 0;     // calls; 0: none
+  std::string cublaslt;
   bool json = false;
 };
 
@@ -44,29 +47,51 @@ class Progress {
   bool shown_ = isatty(STDERR_FILENO) == 1;
 };
 
+uint64_t rotate_bytes(const RunOptions& o, const DeviceInfo& device) {
+  const uint64_t asked = static_cast<uint64_t>(o.memory) << 20;
+  return std::max(asked, 2 * static_cast<uint64_t>(std::max<int64_t>(device.l2_bytes, 0)));
+}
+
+void check_device(const RunOptions& o, const DeviceInfo& device) {
+  if (device.device_type == FOVEA_CUDA) return;
+  if (o.graph != 0) throw Error("--graph is " + std::to_string(o.graph) + ": only CUDA replays graphs");
+  if (!o.cublaslt.empty()) throw Error("--cublaslt is " + o.cublaslt + ": only CUDA has it");
+}
+
 Report run(int32_t op, const Shape& shape, const RunOptions& o) {
   const Context context = o.device.open();
-  const uint64_t rotate_bytes = static_cast<uint64_t>(o.memory) << 20;
+  const DeviceInfo device = context.info();
+  check_device(o, device);
+  const std::unique_ptr<CudaDevice> cuda =
+      device.device_type == FOVEA_CUDA ? std::make_unique<CudaDevice>(device.device_id) : nullptr;
+  Memory& memory = cuda ? static_cast<Memory&>(*cuda) : host_memory();
   const Progress progress;
   progress.say("filling memory");
-  const std::unique_ptr<Case> c = make_case(context, op, shape, rotate_bytes, o.seed);
+  std::unique_ptr<Case> c = make_case(context, memory, op, shape, rotate_bytes(o, device), o.seed);
   Report report{.op = op,
                 .preset = o.preset,
                 .shape = shape,
-                .device = context.info(),
+                .device = device,
                 .kernel = c->explain(),
+                .kernels = context.kernels(),
                 .sets = c->sets(),
                 .bytes = c->bytes(),
                 .seed = o.seed,
-                .work = c->work()};
+                .work = c->work(),
+                .graph = o.graph};
   progress.say("warming up");
-  report.timing = measure(*c, o.samples, [&](int64_t done) {
+  const auto say_sample = [&](int64_t done) {
     progress.say("sample " + std::to_string(done + 1) + " of " + std::to_string(o.samples));
-  });
+  };
+  report.timing = cuda ? measure_on(*cuda, *c, o.samples, o.graph, say_sample) : measure(*c, o.samples, say_sample);
   progress.say("measuring the roof");
   const double touched = static_cast<double>(c->sets()) * c->work().bytes;
-  report.roof =
-      measure_roof(report.device.threads, report.device.isa, std::min(kMaxRoofBytes, static_cast<uint64_t>(touched)));
+  if (cuda) {
+    c.reset();  // its memory may be needed
+    report.roof = measure_cuda_roof(*cuda, o.cublaslt);
+  } else {
+    report.roof = measure_roof(device.threads, device.isa, std::min(kMaxRoofBytes, static_cast<uint64_t>(touched)));
+  }
   return report;
 }
 
@@ -89,6 +114,7 @@ struct Benchmark {
 };
 
 std::string words_of(const Option& option) {
+  if (std::holds_alternative<Text>(option.kind)) return "NAME";
   const auto* choice = std::get_if<Choice>(&option.kind);
   if (choice == nullptr) return std::holds_alternative<Real>(option.kind) ? "X" : "N";
   std::string words;
@@ -121,7 +147,10 @@ void add_run_options(CLI::App& app, RunOptions& run) {
   };
   app.add_option("--seed", run.seed, "of the random data")->type_name("N")->capture_default_str();
   number("--samples", run.samples, 1, 100000, "times that are taken");
-  number("--memory", run.memory, 1, 1 << 20, "MiB that calls touch before operands come again");
+  number("--memory", run.memory, 1, 1 << 20, "MiB that calls touch before operands come again, twice the L2 at least");
+  number("--graph", run.graph, 0, 10000, "CUDA: replay captured graphs of so many calls; 0: single calls");
+  app.add_option("--cublaslt", run.cublaslt, "CUDA: libcublasLt, or a folder that holds it, for the bf16 product")
+      ->type_name("PATH");
   app.add_flag("--json", run.json, "print JSON");
 }
 

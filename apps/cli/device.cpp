@@ -2,6 +2,7 @@
 #include "device.h"
 
 #include <charconv>
+#include <utility>
 
 #include "engine/error.h"
 
@@ -29,6 +30,14 @@ void parse_device(const std::string& text, ContextParams* params) {
   throw Error("--device is '" + text + "': must be cpu, cuda or metal, with an optional number such as cuda:1");
 }
 
+// Somebody who types a command waits for a compiler rather than reading why there is no kernel.
+int32_t parse_compile(const std::string& text) {
+  if (text.empty() || text == "allowed") return FOVEA_COMPILE_ALLOWED;
+  if (text == "never") return FOVEA_COMPILE_NEVER;
+  if (text == "warm") return FOVEA_COMPILE_WARM;
+  throw Error("--compile is '" + text + "': must be never, allowed or warm");
+}
+
 }  // namespace
 
 void DeviceOptions::add_to(CLI::App& app) {
@@ -38,6 +47,13 @@ void DeviceOptions::add_to(CLI::App& app) {
       ->check(CLI::Range(0, 4096).description(""))
       ->capture_default_str();
   app.add_option("--isa", isa_, "CPU: use this instruction set (fovea info lists them)");
+  app.add_option("--compile", compile_,
+                 "CUDA: compile kernels that are in no bundle and no cache; allowed if not given")
+      ->type_name("never|allowed|warm");
+  app.add_option("--bundle", bundle_, "CUDA: compiled kernels: a bundle, or a folder of bundles; none = no bundle")
+      ->type_name("PATH");
+  app.add_option("--cache", cache_, "CUDA: folder that keeps what was compiled; none = no folder")->type_name("PATH");
+  app.add_option("--nvrtc", nvrtc_, "CUDA: libnvrtc, or a folder that holds it")->type_name("PATH");
 }
 
 Context DeviceOptions::open() const {
@@ -45,6 +61,19 @@ Context DeviceOptions::open() const {
   parse_device(device_, &params);
   params.threads = threads_;
   if (!isa_.empty()) params.isa = isa_.c_str();
+  const std::pair<const char*, const std::string*> of_cuda[] = {
+      {"--compile", &compile_}, {"--bundle", &bundle_}, {"--cache", &cache_}, {"--nvrtc", &nvrtc_}};
+  for (const auto& [name, given] : of_cuda) {
+    if (params.device_type == FOVEA_CUDA || given->empty()) continue;
+    throw Error(std::string(name) + " is for CUDA: --device is " + device_);
+  }
+  if (params.device_type == FOVEA_CUDA) params.compile = parse_compile(compile_);
+  const auto path = [](const std::string& given) {
+    return given.empty() ? nullptr : given == "none" ? "" : given.c_str();
+  };
+  params.bundle = path(bundle_);
+  params.cache_dir = path(cache_);
+  if (!nvrtc_.empty()) params.nvrtc = nvrtc_.c_str();
   return Context(params);
 }
 

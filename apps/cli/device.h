@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options that choose where kernels run: the same words in every command.
+// The options that choose where kernels run, and where those of a device come from: the same words in every command.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,7 +16,7 @@ class DeviceOptions {
  private:
   std::string device_ = "cpu";
   int threads_ = 0;
-  std::string isa_;
+  std::string isa_, compile_, bundle_, cache_, nvrtc_;
 };
 
 }  // namespace fovea::app

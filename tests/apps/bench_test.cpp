@@ -58,7 +58,7 @@ TEST_P(EveryOperation, RunsEveryPresetAtSmallLengths) {
     SCOPED_TRACE(preset.name);
     Shape shape;
     apply_preset(GetParam(), preset.name, shape);
-    const std::unique_ptr<Case> c = make_case(context, GetParam(), tiny(shape), 1 << 16, 7);
+    const std::unique_ptr<Case> c = make_case(context, host_memory(), GetParam(), tiny(shape), 1 << 16, 7);
     ASSERT_GE(c->sets(), 2u);
     for (uint64_t set = 0; set < c->sets(); ++set) c->run(set);
     EXPECT_GT(c->work().bytes, 0);

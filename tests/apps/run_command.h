@@ -10,8 +10,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace fovea::app {
@@ -21,14 +23,17 @@ struct Outcome {
   std::string out, err;
 };
 
-// Runs `fovea` with the arguments; once `interrupt_after` bytes of stdout have come, sends it SIGINT.
-inline Outcome fovea(const std::vector<std::string>& arguments, size_t interrupt_after = SIZE_MAX) {
+// Runs `fovea` with the arguments; once `interrupt_after` bytes of stdout have come, sends it SIGINT. `environment`
+// holds NAME, VALUE pairs that are set for it.
+inline Outcome fovea(const std::vector<std::string>& arguments, size_t interrupt_after = SIZE_MAX,
+                     const std::vector<std::pair<std::string, std::string>>& environment = {}) {
   int out[2], err[2];
   if (::pipe(out) != 0 || ::pipe(err) != 0) throw std::runtime_error("pipe");
   const pid_t child = ::fork();
   if (child == 0) {
     ::dup2(out[1], STDOUT_FILENO);
     ::dup2(err[1], STDERR_FILENO);
+    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
     for (const int fd : {out[0], out[1], err[0], err[1]}) ::close(fd);
     std::vector<char*> argv = {const_cast<char*>("fovea")};
     for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));

@@ -53,6 +53,7 @@ AttentionParams attention_params(const Shape& s, Data& data) {
                     .batch_invariant = s.batch_invariant,
                     .chunk_invariant = s.chunk_invariant};
   set_mask(s, p);
+  if (!s.kernel.empty()) p.kernel = data.keep(s.kernel)->c_str();
   if (s.lse) p.lse = data.output(FOVEA_F32, {s.tokens(), s.heads});
   if (s.alibi) p.alibi_slopes = data.random(FOVEA_F32, {s.heads});
   if (s.sinks) p.sinks = data.random(FOVEA_F32, {s.heads});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kv_append, kv_copy and rope.
 #include <algorithm>
+#include <vector>
 
 #include "bench/case.h"
 #include "bench/cases/kv.h"
@@ -15,9 +16,9 @@ RopeConfig rope_config(const Shape& s) {
 
 // Each sequence writes its new tokens behind one another, from a random position on, through a random page table.
 Tensor make_slots(const Shape& s, Data& data, const Paging& paging) {
-  const Tensor table = data.permutation(s.batch, paging.per_sequence);
   return data.index<int64_t>({s.tokens()}, [&](int64_t* slots) {
-    const auto* pages = static_cast<const int32_t*>(table.data);
+    const std::vector<int32_t> table = data.shuffled(s.batch * paging.per_sequence);
+    const int32_t* pages = table.data();
     for (int64_t b = 0; b < s.batch; ++b) {
       const int64_t start = data.rng().below(s.kv_len - s.q_len + 1);
       for (int64_t t = start; t < start + s.q_len; ++t) {
