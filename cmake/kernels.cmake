@@ -2,18 +2,17 @@
 # The sources of device kernels become a table in the library; bundles are compiled from it by NVRTC, which needs neither
 # a device nor a toolkit.
 
-file(GLOB_RECURSE fovea_kernel_sources CONFIGURE_DEPENDS
-     ${PROJECT_SOURCE_DIR}/src/shared/*.h ${PROJECT_SOURCE_DIR}/include/fovea/*.def
-     ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels/*.cuh)
-set(fovea_embedded ${PROJECT_BINARY_DIR}/generated/kernel_sources.cpp)
-string(REPLACE ";" "|" files "${fovea_kernel_sources}")
-add_custom_command(
-  OUTPUT ${fovea_embedded}
-  COMMAND ${CMAKE_COMMAND} "-DROOTS=${PROJECT_SOURCE_DIR}/src|${PROJECT_SOURCE_DIR}/include" "-DFILES=${files}"
-          -DOUTPUT=${fovea_embedded} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
-  DEPENDS ${fovea_kernel_sources} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
-  COMMENT "Embedding kernel sources"
-  VERBATIM)
+# fovea_embed(OUTPUT TABLE ROOTS FILE...): a source file with the texts of the files; ROOTS are joined by |.
+function(fovea_embed output table roots)
+  string(REPLACE ";" "|" files "${ARGN}")
+  add_custom_command(
+    OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} "-DROOTS=${roots}" "-DFILES=${files}" -DTABLE=${table} -DOUTPUT=${output}
+            -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${ARGN} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    COMMENT "Embedding kernel sources"
+    VERBATIM)
+endfunction()
 
 # fovea_bundle makes them; with FOVEA_CUDA_ARCHS they are a part of every build.
 function(fovea_kernel_bundles)

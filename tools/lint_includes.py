@@ -36,12 +36,13 @@ SEES = {
     "bench/lab": (TABLES + ["src/shared", "bench/lab"], ["cuda", "nvrtc"]),
     "tests": (["*"], ["gtest", "gmock", "hwy", "nlohmann"]),
     "tests/fake_cuda": ([], []),
+    "tests/cuda/kernels": (TABLES + ["src/shared", "src/backend/cuda/kernels", "tests/cuda/kernels"], []),
     "tests/oracle": (PUBLIC + ["tests/oracle"], []),
     "tests/apps": (PUBLIC + ["apps", "tests"], ["gtest", "gmock", "nlohmann"]),
     "tests/install": (PUBLIC, []),
 }
 # What these may include of the system; all others may include anything of it.
-SYSTEM = {"src/shared": [], "src/backend/cuda/kernels": [], "include/fovea/*.h": ["stdint.h"]}
+SYSTEM = {"src/shared": [], "src/backend/cuda/kernels": [], "tests/cuda/kernels": [], "include/fovea/*.h": ["stdint.h"]}
 SEARCH = ["src", "include", "apps", "tests", "bench"]
 # An include in angle brackets of a known outside library; any other one is the system's.
 OUTSIDE = re.compile(r"^(hwy|CLI|nlohmann|gtest|gmock|benchmark|torch|ATen|c10|cuda|cuda_\w+|cublas\w*|nvrtc|nccl|pybind11)[/.]"
@@ -95,7 +96,7 @@ def include_errors(path, lines):
             continue
         bracket, name = match.groups()
         outside = OUTSIDE.match(name)
-        if outside:
+        if outside and (bracket == "<" or resolve(path, name) is None):
             library = outside.group(1) or outside.group(2)
             if library not in libraries:
                 yield number, f"{row} may not include {name}"

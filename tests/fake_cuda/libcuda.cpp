@@ -268,4 +268,10 @@ int cuMemsetD8Async(Pointer to, unsigned char value, size_t bytes, int*) {
   return 0;
 }
 
+int cuTensorMapEncodeTiled(void* map, int, unsigned, void*, const uint64_t*, const uint64_t*, const unsigned*,
+                           const unsigned*, int, int, int, int) {
+  std::memset(map, 0, 128);
+  return 0;
+}
+
 }  // extern "C"

@@ -116,6 +116,11 @@ Status CudaContext::load(std::vector<KernelUse>& kernels, const LoadScope& scope
 Status CudaContext::kernel(const KernelRequest& request, const LoadScope& scope, const Kernel*& out) {
   KernelSource source;
   FOVEA_TRY(make_kernel_source(Sources::instance(), request, source));
+  return kernel(request, source, scope, out);
+}
+
+Status CudaContext::kernel(const KernelRequest& request, const KernelSource& source, const LoadScope& scope,
+                           const Kernel*& out) {
   Slot* slot = nullptr;
   {
     const std::lock_guard lock(mutex_);

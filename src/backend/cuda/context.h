@@ -43,6 +43,8 @@ class CudaContext final : public BackendContext {
 
   // The kernel, made ready if it is not yet.
   Status kernel(const KernelRequest& request, const LoadScope& scope, const Kernel*& out);
+  // The same with the source made of it, which may have texts that the library does not.
+  Status kernel(const KernelRequest& request, const KernelSource& source, const LoadScope& scope, const Kernel*& out);
 
   bool has_device() const { return primary_ != nullptr; }
   const PrimaryContext& primary() const { return *primary_; }

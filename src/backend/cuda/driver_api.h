@@ -38,6 +38,11 @@ namespace capture_mode {
 inline constexpr int global = 0, thread_local_ = 1, relaxed = 2;
 }
 inline constexpr unsigned kStreamNonBlocking = 1, kEventDefault = 0;
+namespace tensor_map {
+inline constexpr int uint8 = 0, uint16 = 1, uint32 = 2, uint64 = 4;
+inline constexpr int no_interleave = 0, no_swizzle = 0, swizzle_32 = 1, swizzle_64 = 2, swizzle_128 = 3;
+inline constexpr int l2_promotion_256 = 3, fill_zeros = 0;
+}  // namespace tensor_map
 
 struct LaunchAttribute {
   int id = 0;
@@ -94,6 +99,10 @@ struct DriverApi {
       symbols, "cuOccupancyMaxActiveClusters"};
   Symbol<Result(const LaunchConfig*, Function, void** params, void** extra)> launch_kernel_ex{symbols,
                                                                                               "cuLaunchKernelEx"};
+  Symbol<Result(void* map, int type, unsigned rank, void* address, const uint64_t* sizes, const uint64_t* strides,
+                const unsigned* box, const unsigned* element_strides, int interleave, int swizzle, int l2_promotion,
+                int fill)>
+      tensor_map_encode_tiled{symbols, "cuTensorMapEncodeTiled"};
 
   Symbol<Result(Stream*, unsigned flags)> stream_create{symbols, "cuStreamCreate"};
   Symbol<Result(Stream)> stream_destroy{symbols, "cuStreamDestroy_v2"};

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions and special functions, one instruction each. PTX ISA 9.7.9.21 (cvt), 9.7.3.
+// Conversions between f32 and the 16-bit types, one instruction each, to nearest even. A NaN becomes the type's one NaN,
+// 0x7FFF. PTX ISA 9.7.9 (cvt).
 #pragma once
+
+#include "backend/cuda/kernels/ptx/special.cuh"
 
 namespace fovea::ptx {
 
-// Two f32 to packed 16-bit values, to nearest even; `low` goes to bits 0..15.
+// Two values to a register; `low` goes to bits 0..15. SM80 on.
 __device__ inline unsigned pack_f16(float low, float high) {
   unsigned r;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
@@ -15,20 +18,15 @@ __device__ inline unsigned pack_bf16(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
   return r;
 }
-// 2^x, about 2 ulp; 2^-inf = 0.
-__device__ inline float exp2_approx(float x) {
-  float r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+// One value, on every card.
+__device__ inline unsigned short f16_of_f32(float x) {
+  unsigned short r;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x));
   return r;
 }
-__device__ inline float log2_approx(float x) {
+__device__ inline float f32_of_f16(unsigned short x) {
   float r;
-  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-  return r;
-}
-__device__ inline float tanh_approx(float x) {
-  float r;
-  asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x));
   return r;
 }
 
