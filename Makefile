@@ -10,12 +10,14 @@ MODEL ?= models/SmolLM2-135M-Instruct.Q4_1.gguf
 JOBS := $(shell nproc)
 ARCHS ?= 90a
 NVRTC ?= default $(wildcard .cache/nvrtc-12)
+KERNEL_TABLE := results/kernel-resources.tsv
+BUNDLE = $(DIR)/bin/fovea_bundle $(foreach place,$(NVRTC),--nvrtc $(place))
 
 .DEFAULT_GOAL := help
-.PHONY: help packages build model demo test bench kernels kernels-all mutants format lint docs install clean
+.PHONY: help packages bundle-tool build model demo test bench kernels kernels-all kernels-check kernel-table mutants format lint docs install clean
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(DIR)/build.ninja ## let a small language model answer PROMPT
 	@cmake --build $(DIR) --target fovea_cli
@@ -32,13 +34,20 @@ test: build ## compile everything and run every test
 bench: build ## run the benchmarks
 	@for program in $(DIR)/bin/bench_*; do $$program || exit 1; done
 
-kernels: $(DIR)/build.ninja ## compile the CUDA kernels of ARCHS (90a, or 80,90a) ahead of time; needs NVRTC, but no device
-	@cmake --build $(DIR) --target fovea_bundle
-	@$(DIR)/bin/fovea_bundle --archs $(ARCHS) --output $(DIR)/kernels $(foreach place,$(NVRTC),--nvrtc $(place))
+kernels: bundle-tool ## compile the CUDA kernels of ARCHS (90a, or 80,90a) ahead of time; needs NVRTC, but no device
+	@$(BUNDLE) --archs $(ARCHS) --output $(DIR)/kernels
 
-kernels-all: ## compile every CUDA kernel for every architecture, with a second NVRTC for Volta
+kernels-all: bundle-tool ## compile every CUDA kernel for every architecture anew, with a second NVRTC for Volta, and record it
 	@tools/fetch_nvrtc.sh
-	@$(MAKE) kernels ARCHS=all
+	@$(BUNDLE) --nvrtc .cache/nvrtc-12 --archs all --fresh --output $(DIR)/kernels --table $(KERNEL_TABLE) --record results/kernels-all.json
+
+kernels-check: bundle-tool ## compile one CUDA kernel of each operation and family: none may spill more than results/ says
+	@tools/fetch_nvrtc.sh || echo "Kernels for Volta are left out: there is no NVRTC 12.9."
+	@$(BUNDLE) $$([ ! -d .cache/nvrtc-12 ] || echo --nvrtc .cache/nvrtc-12) --archs all --sample \
+		--output $(DIR)/kernels-sample --check $(KERNEL_TABLE)
+
+kernel-table: bundle-tool ## write registers and memory of the kernels of ARCHS (all: of every architecture) into results/
+	@$(BUNDLE) --archs $(ARCHS) --output $(DIR)/kernels --table $(KERNEL_TABLE)
 
 mutants: packages ## break the code on purpose, line by line: each time a test must fail
 	@tools/mutants.py
@@ -62,6 +71,9 @@ install: build ## install into PREFIX (/usr/local)
 
 clean: ## remove every build folder
 	@rm -rf build-*
+
+bundle-tool: $(DIR)/build.ninja
+	@cmake --build $(DIR) --target fovea_bundle
 
 packages:
 	@tools/install_packages.sh build

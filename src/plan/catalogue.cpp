@@ -32,4 +32,15 @@ std::vector<KernelRequest> catalogue(const CudaArch& arch) {
   return unique;
 }
 
+std::vector<KernelRequest> sample(const std::vector<KernelRequest>& kernels) {
+  std::vector<KernelRequest> chosen;
+  for (const KernelRequest& kernel : kernels) {
+    const auto is_like = [&](const KernelRequest& other) {
+      return other.file == kernel.file && other.entry == kernel.entry;
+    };
+    if (std::none_of(chosen.begin(), chosen.end(), is_like)) chosen.push_back(kernel);
+  }
+  return chosen;
+}
+
 }  // namespace fovea

@@ -15,4 +15,7 @@ KernelRequest selftest_kernel(const CudaArch& arch, int32_t block);
 // Every kernel of a bundle for this architecture, without duplicates.
 std::vector<KernelRequest> catalogue(const CudaArch& arch);
 
+// The first kernel of each file and entry: one of every operation and family.
+std::vector<KernelRequest> sample(const std::vector<KernelRequest>& kernels);
+
 }  // namespace fovea

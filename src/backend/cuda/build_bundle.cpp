@@ -31,13 +31,12 @@ Status build_one(const KernelRequest& request, const Nvrtc& nvrtc, DiskCache& ca
   const auto start = std::chrono::steady_clock::now();
   KernelSource source;
   FOVEA_TRY(make_kernel_source(Sources::instance(), request, source));
-  built.name = name(request);
+  built.name = code.name = name(request);
   built.key = code.key = source.key;
   const auto compile = [&](std::string& cubin) -> Status {
     Compiled made;
     FOVEA_TRY(nvrtc.compile(source, made));
     cubin = std::move(made.cubin);
-    built.resources = parse_resources(made.log, std::string(request.entry));
     return {};
   };
   DiskCache::Entry entry;
@@ -48,22 +47,26 @@ Status build_one(const KernelRequest& request, const Nvrtc& nvrtc, DiskCache& ca
   }
   built.bytes = code.cubin.size();
   built.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return {};
+  return read_resources(code.cubin, std::string(request.entry), request.arch, built.resources);
 }
 
 }  // namespace
 
 Status build_bundle(const std::vector<KernelRequest>& requests, const BuildOptions& options, const std::string& path,
-                    std::vector<BuiltKernel>& built) {
+                    BuiltBundle& out) {
   const Nvrtc* nvrtc = nullptr;
   FOVEA_TRY(choose_compiler(options, nvrtc));
   DiskCache cache(options.cache);
   std::vector<BundleKernel> codes(requests.size());
-  built.assign(requests.size(), {});
+  BuiltBundle built{.version = nvrtc->version(), .kernels = std::vector<BuiltKernel>(requests.size())};
   FOVEA_TRY(on_threads(requests.size(), options.threads,
-                       [&](size_t i) { return build_one(requests[i], *nvrtc, cache, built[i], codes[i]); }));
-  return publish_file(path, bundle_bytes({.source_digest = Sources::instance().digest(), .arch = options.arch},
-                                         nvrtc->version(), std::move(codes)));
+                       [&](size_t i) { return build_one(requests[i], *nvrtc, cache, built.kernels[i], codes[i]); }));
+  const std::string file = bundle_bytes({.source_digest = Sources::instance().digest(), .arch = options.arch},
+                                        nvrtc->version(), std::move(codes));
+  built.bytes = file.size();
+  FOVEA_TRY(publish_file(path, file));
+  out = std::move(built);
+  return {};
 }
 
 }  // namespace fovea::cuda

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/cubin.h"
 #include "backend/cuda/nvrtc.h"
 #include "plan/kernel_request.h"
 
@@ -24,11 +25,17 @@ struct BuiltKernel {
   uint64_t bytes = 0;
   bool compiled = false;  // and not taken from the cache
   double seconds = 0;
-  Resources resources;  // only of what is compiled
+  Resources resources;
 };
 
-// UNSUPPORTED where no compiler knows the architecture. `built` is in the order of `requests`.
+struct BuiltBundle {
+  NvrtcVersion version;
+  uint64_t bytes = 0;                // of the file
+  std::vector<BuiltKernel> kernels;  // in the order of the requests
+};
+
+// UNSUPPORTED where no compiler knows the architecture.
 Status build_bundle(const std::vector<KernelRequest>& requests, const BuildOptions& options, const std::string& path,
-                    std::vector<BuiltKernel>& built);
+                    BuiltBundle& out);
 
 }  // namespace fovea::cuda

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "backend/cuda/cubin.h"
 #include "backend/cuda/on_threads.h"
 #include "plan/catalogue.h"
 
@@ -167,6 +168,13 @@ Status CudaContext::make_ready(const KernelRequest& request, const KernelSource&
     const Status status = load_module(request, code.cubin, *made);
     if (!status.ok()) return {status.code(), "loading " + source.name + ": " + status.message()};
   } else {
+    Resources used;
+    FOVEA_TRY(read_resources(code.cubin, std::string(request.entry), request.arch, used));
+    made->registers = used.registers;
+    made->local_bytes = used.local_bytes;
+    made->static_smem = used.smem_bytes;
+    made->max_threads = used.max_threads;
+    made->dynamic_smem = caps.smem_bytes - used.smem_bytes;
     made->cubin = std::move(code.cubin);
   }
   out = std::move(made);
@@ -249,7 +257,7 @@ Status CudaContext::save_kernels(const std::string& path) const {
   NvrtcVersion newest;
   std::vector<BundleKernel> kernels;
   for (const Kernel* kernel : ready()) {
-    kernels.push_back({kernel->key, kernel->cubin});
+    kernels.push_back({kernel->key, kernel->cubin, kernel->name});
     newest = std::max(newest, kernel->version);
   }
   if (kernels.empty()) return invalid_value("context", "without kernels", "make the plans that the bundle is for");

@@ -25,8 +25,7 @@ Status make_kernel_source(const Sources& sources, const KernelRequest& request, 
   out.program = program_of(request);
   FOVEA_TRY(sources.reachable(request.file, out.headers));
   // Functions of src/shared have no annotation for devices: by default every function is one of the device.
-  // The resource usage of ptxas goes to the log.
-  out.options = {"-arch=sm_" + name(request.arch), "-std=c++20", "-default-device", "-Xptxas=-v"};
+  out.options = {"-arch=sm_" + name(request.arch), "-std=c++20", "-default-device"};
   Hasher hasher;
   hasher.number(kKeyVersion);
   hasher.text(request.entry);

@@ -2,11 +2,7 @@
 #include "backend/cuda/nvrtc.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <sstream>
-#include <string_view>
 
 #include "backend/cuda/shared_library.h"
 
@@ -90,35 +86,6 @@ std::string read_log(const NvrtcApi& api, NvrtcApi::Program program) {
 
 std::string name(const NvrtcVersion& version) {
   return std::to_string(version.major) + "." + std::to_string(version.minor);
-}
-
-// The log names the function once more before each of its lines of numbers; other functions may have lines as well.
-Resources parse_resources(const std::string& log, const std::string& entry) {
-  Resources out;
-  bool of_entry = false;
-  std::istringstream lines(log);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.find("Function properties for ") != std::string::npos) {
-      of_entry = line.ends_with(" " + entry);
-      continue;
-    }
-    int stack = 0, stores = 0, loads = 0;
-    const size_t numbers = line.find_first_of("0123456789");
-    if (of_entry && numbers != std::string::npos &&
-        std::sscanf(line.c_str() + numbers, "%d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &stack,
-                    &stores, &loads) == 3) {
-      out.stack_bytes = stack;
-      out.spill_bytes = stores + loads;
-    }
-    const size_t used = line.find("Used ");
-    if (of_entry && used != std::string::npos && std::sscanf(line.c_str() + used, "Used %d", &out.registers) == 1) {
-      const size_t smem = line.find(" bytes smem");
-      if (smem != std::string::npos) {
-        out.smem_bytes = std::atoi(line.c_str() + line.rfind(' ', smem - 1) + 1);
-      }
-    }
-  }
-  return out;
 }
 
 Nvrtc::Nvrtc() = default;

@@ -27,17 +27,8 @@ std::string name(const NvrtcVersion& version);  // "13.0"
 
 struct Compiled {
   std::string cubin;
-  std::string log;  // warnings, and what ptxas says of registers, spills and shared memory
+  std::string log;  // warnings
 };
-
-// What ptxas reports of an entry function, for the table of resources.
-struct Resources {
-  int registers = 0;
-  int stack_bytes = 0;
-  int spill_bytes = 0;  // stored and loaded
-  int smem_bytes = 0;   // static
-};
-Resources parse_resources(const std::string& log, const std::string& entry);
 
 class Nvrtc {
  public:

@@ -10,7 +10,7 @@
 namespace fovea::cuda {
 namespace {
 
-constexpr size_t kHeaderBytes = 88, kRowBytes = 48;
+constexpr size_t kHeaderBytes = 96, kRowBytes = 48;
 
 class BundleFile : public testing::Test {
  protected:
@@ -29,7 +29,14 @@ class BundleFile : public testing::Test {
   TemporaryFolder folder_;
   const std::string path_ = folder_.path("fovea-sm_90a.bundle");
   Bundle::Expected expected_{{1, 2}, {90, 'a'}, 13};
-  std::vector<BundleKernel> kernels_{{{7, 7}, std::string(1000, 'a')}, {{3, 9}, "b"}, {{3, 8}, std::string(33, 'c')}};
+  std::vector<BundleKernel> kernels_{
+      {{7, 7}, std::string(1000, 'a'), "third<n=1>"}, {{3, 9}, "b", "second"}, {{3, 8}, std::string(33, 'c'), ""}};
+  // Of all names, each with its newline.
+  size_t names_bytes() const {
+    size_t bytes = 0;
+    for (const BundleKernel& kernel : kernels_) bytes += kernel.name.size() + 1;
+    return bytes;
+  }
   std::unique_ptr<Bundle> bundle_;
 };
 
@@ -37,6 +44,8 @@ TEST_F(BundleFile, RoundTrip) {
   ASSERT_TRUE(open().ok());
   EXPECT_EQ(bundle_->count(), 3u);
   EXPECT_EQ(bundle_->version(), (NvrtcVersion{13, 0}));
+  EXPECT_EQ(bundle_->names(), (std::vector<std::string>{"", "second", "third<n=1>"}));
+  EXPECT_EQ(bundle_->rows().back().key, (Hash128{7, 7}));
   for (const BundleKernel& kernel : kernels_) {
     std::string cubin;
     EXPECT_TRUE(bundle_->contains(kernel.key));
@@ -73,15 +82,24 @@ TEST_F(BundleFile, WhatWasMadeForSomethingElseIsRefusedByName) {
   EXPECT_EQ(refusal(), path_ + ": was compiled by NVRTC 13.0: the driver loads code of CUDA 12 at most");
 }
 
+TEST_F(BundleFile, CanBeLookedAtWhateverItIsFor) {
+  ASSERT_TRUE(Bundle::inspect(path_, bundle_).ok());
+  EXPECT_EQ(bundle_->arch(), "90a");
+  EXPECT_EQ(bundle_->source_digest(), (Hash128{1, 2}));
+  EXPECT_EQ(bundle_->count(), 3u);
+  publish(std::string(4096, 'x'));
+  EXPECT_FALSE(Bundle::inspect(path_, bundle_).ok());
+}
+
 TEST_F(BundleFile, ForeignFilesAreRefusedByName) {
   publish("");
   EXPECT_EQ(refusal(), path_ + ": is not a kernel bundle: it is shorter than a header");
   publish(std::string(4096, 'x'));
   EXPECT_EQ(refusal(), path_ + ": is not a kernel bundle");
   std::string other_format = bytes();
-  other_format[8] = 2;
+  other_format[8] = 1;
   publish(other_format);
-  EXPECT_EQ(refusal(), path_ + ": has bundle format 2: this library reads 1");
+  EXPECT_EQ(refusal(), path_ + ": has bundle format 1: this library reads 2");
   std::filesystem::remove(path_);
   EXPECT_NE(refusal().find("cannot open it"), std::string::npos);
   std::filesystem::create_directory(path_);
@@ -94,7 +112,7 @@ TEST_F(BundleFile, AFileCutAnywhereIsRefused) {
   for (size_t row = 0; row < kernels_.size(); ++row) {
     for (const size_t at : {0u, 16u, 24u, 32u, 47u}) cuts.push_back(kHeaderBytes + row * kRowBytes + at);
   }
-  const size_t first_cubin = (kHeaderBytes + kernels_.size() * kRowBytes + 15) / 16 * 16;
+  const size_t first_cubin = (kHeaderBytes + kernels_.size() * kRowBytes + names_bytes() + 15) / 16 * 16;
   for (size_t at = first_cubin - 1; at < whole.size(); at += 16) cuts.push_back(at);
   cuts.push_back(whole.size() - 1);
   for (const size_t cut : cuts) {
@@ -105,9 +123,9 @@ TEST_F(BundleFile, AFileCutAnywhereIsRefused) {
   EXPECT_FALSE(refusal().empty());
 }
 
-TEST_F(BundleFile, EveryByteOfHeaderAndIndexIsChecked) {
+TEST_F(BundleFile, EveryByteOfHeaderIndexAndNamesIsChecked) {
   const std::string whole = bytes();
-  for (size_t at = 0; at < kHeaderBytes + kernels_.size() * kRowBytes; ++at) {
+  for (size_t at = 0; at < kHeaderBytes + kernels_.size() * kRowBytes + names_bytes(); ++at) {
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x40);
     publish(damaged);

@@ -171,22 +171,25 @@ TEST_F(Store, AnEntryOfAnotherCompilerIsTakenOnlyWithoutOne) {
   EXPECT_EQ(code_.origin, Origin::compiled);
 }
 
-TEST_F(Store, TheBuiltBundleHoldsTheCatalogue) {
+TEST_F(Store, TheBuiltBundleHoldsWhatWasAskedFor) {
   SKIP_WITHOUT_NVRTC();
   for (const char* name : {"80", "90a"}) {
     const CudaArch arch = find_cuda_arch(name)->arch;
     const BuildOptions build{.arch = arch, .compilers = {machine_nvrtc()}, .cache = folder_.path("made"), .threads = 2};
-    std::vector<BuiltKernel> built;
+    const std::vector<KernelRequest> requests = sample(catalogue(arch));
+    BuiltBundle built;
     const std::string path = folder_.path(Bundle::file_name(arch));
-    ASSERT_TRUE(build_bundle(catalogue(arch), build, path, built).ok());
-    for (const BuiltKernel& kernel : built) EXPECT_TRUE(kernel.compiled) << kernel.name;
+    ASSERT_TRUE(build_bundle(requests, build, path, built).ok());
+    for (const BuiltKernel& kernel : built.kernels) EXPECT_TRUE(kernel.compiled) << kernel.name;
     const std::string first = read(path);
-    ASSERT_TRUE(build_bundle(catalogue(arch), build, path, built).ok());
-    for (const BuiltKernel& kernel : built) EXPECT_FALSE(kernel.compiled) << kernel.name;
+    EXPECT_EQ(built.bytes, first.size());
+    EXPECT_EQ(built.version, machine_nvrtc()->version());
+    ASSERT_TRUE(build_bundle(requests, build, path, built).ok());
+    for (const BuiltKernel& kernel : built.kernels) EXPECT_FALSE(kernel.compiled) << kernel.name;
     EXPECT_EQ(read(path), first);
     const std::string folder = folder_.path();
     ASSERT_TRUE(open({.arch = arch, .bundle = folder.c_str(), .cache_dir = ""}).ok());
-    for (const KernelRequest& request : catalogue(arch)) {
+    for (const KernelRequest& request : requests) {
       KernelSource source;
       ASSERT_TRUE(make_kernel_source(Sources::instance(), request, source).ok());
       const Status status = store_->fetch(source, false, code_);
@@ -198,7 +201,7 @@ TEST_F(Store, TheBuiltBundleHoldsTheCatalogue) {
 
 TEST_F(Store, ABundleForAnArchitectureThatNoCompilerKnowsIsRefused) {
   SKIP_WITHOUT_NVRTC();
-  std::vector<BuiltKernel> built;
+  BuiltBundle built;
   const Status status =
       build_bundle({}, {.arch = {52, '\0'}, .compilers = {machine_nvrtc()}}, folder_.path("b"), built);
   EXPECT_EQ(status.code(), FOVEA_UNSUPPORTED);

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a compiled kernel needs of a multiprocessor, read from its ELF file: no device and no compiler is asked.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "plan/cuda_arch.h"
+
+namespace fovea::cuda {
+
+struct Resources {
+  int registers = 0;    // per thread
+  int local_bytes = 0;  // per thread: spills and arrays
+  int smem_bytes = 0;   // static, of a block
+  int max_threads = 0;  // of a block, as its __launch_bounds__ say
+};
+
+// INTERNAL where the file is no cubin with that entry.
+Status read_resources(const std::string& cubin, const std::string& entry, const CudaArch& arch, Resources& out);
+
+}  // namespace fovea::cuda
