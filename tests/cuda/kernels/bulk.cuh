@@ -8,9 +8,9 @@
 
 namespace fovea::cuda_test {
 
-// n bytes to shared memory, 0xAA before, in two loads that one barrier waits for (one by an expectation of its own); all
-// 4096 bytes to out by plain writes, then the n bytes once more to out + 4096 by a bulk store. out[8192..8194]: whether the
-// phase was over before the loads, after them, and the next one.
+// n bytes to shared memory, 0xAA before, in two loads that one barrier waits for (one by an expectation of its own);
+// all 4096 bytes to out by plain writes, then the n bytes once more to out + 4096 by a bulk store. out[8192..8194]:
+// whether the phase was over before the loads, after them, and the next one.
 extern "C" __global__ void bulk_copy(const __grid_constant__ BytesArgs args) {
   __shared__ alignas(128) u8_t slots[4096];
   __shared__ alignas(8) u64_t word;

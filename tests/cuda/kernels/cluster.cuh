@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters of config::blocks blocks of 32 threads. Each block holds in[block][32] in shared memory; out [blocks][4][32]:
+// Clusters of any size, blocks of 32 threads. Each block holds in[block][32] in shared memory; out [blocks][4][32]:
 // the words of the next block of the cluster read from there, the words that the previous block wrote here, then rank,
 // number of blocks and id of the cluster in turn, and the words of the next but one, received after its arrival at a
 // barrier that lives here.

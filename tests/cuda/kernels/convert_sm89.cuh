@@ -11,7 +11,8 @@ extern "C" __global__ void e4m3x2_of_f16x2(const __grid_constant__ WordsArgs arg
   each_word(args, [](u32_t x) -> u32_t { return ptx::e4m3x2_of_f16x2(x); });
 }
 extern "C" __global__ void e4m3x2_of_f32(const __grid_constant__ WordsArgs args) {
-  each_word(args, [](u32_t x) -> u32_t { return ptx::e4m3x2_of_f32(float_of_bits(x), float_of_bits(x ^ 0x80000000u)); });
+  each_word(args,
+            [](u32_t x) -> u32_t { return ptx::e4m3x2_of_f32(float_of_bits(x), float_of_bits(x ^ 0x80000000u)); });
 }
 extern "C" __global__ void f16x2_of_e4m3x2(const __grid_constant__ WordsArgs args) {
   each_word(args, [](u32_t x) { return ptx::f16x2_of_e4m3x2(static_cast<u16_t>(x)); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Thread t of 64 copies t % (size + 1) bytes of its 16 in `in` ([2][64][16]) by copies of 4, 8 and 16 bytes, in two groups
-// whose ends are waited for one by one. out [3 sizes][2 groups][64][16]; shared memory is 0xAA before.
+// Thread t of 64 copies t % (size + 1) bytes of its 16 in `in` ([2][64][16]) by copies of 4, 8 and 16 bytes, in two
+// groups whose ends are waited for one by one. out [3 sizes][2 groups][64][16]; shared memory is 0xAA before.
 #pragma once
 
 #include "backend/cuda/kernels/ptx/copy.cuh"
@@ -26,7 +26,8 @@ void copy_two_groups(const BytesArgs& args, u8_t* slots, u8_t* out, int size, Co
 
 extern "C" __global__ void copy_async(const __grid_constant__ BytesArgs args) {
   __shared__ alignas(16) u8_t slots[2 * 64 * 16];
-  copy_two_groups(args, slots, args.out, 4, [](unsigned to, const u8_t* from, int n) { ptx::copy_async_4(to, from, n); });
+  copy_two_groups(args, slots, args.out, 4,
+                  [](unsigned to, const u8_t* from, int n) { ptx::copy_async_4(to, from, n); });
   copy_two_groups(args, slots, args.out + 2048, 8,
                   [](unsigned to, const u8_t* from, int n) { ptx::copy_async_8(to, from, n); });
   copy_two_groups(args, slots, args.out + 4096, 16,

@@ -8,8 +8,8 @@
 
 namespace fovea::cuda_test {
 
-// In each of ten phases every thread publishes in[phase][t], arrives, waits, and reads its neighbour's: out [10][64]. Then
-// out[640..643]: parity 1 of the new barrier, parity 0 of it, parity 0 with 63 of 64 arrivals, and with all.
+// In each of ten phases every thread publishes in[phase][t], arrives, waits, and reads its neighbour's: out [10][64].
+// Then out[640..643]: parity 1 of the new barrier, parity 0 of it, parity 0 with 63 of 64 arrivals, and with all.
 extern "C" __global__ void mbarrier_phases(const __grid_constant__ WordsArgs args) {
   __shared__ alignas(8) u64_t barriers[2];
   __shared__ u32_t published[64];

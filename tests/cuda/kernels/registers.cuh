@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three warpgroups: the first gives registers up and passes the words of in ([256]) on through shared memory, the others
-// take them and keep 200 values at once: out[t] = the last of x, 3 x + 1, 3 (3 x + 1) + 2, ... xored with all before it.
+// Three warpgroups: the first gives registers up and passes the words of in ([256]) on through shared memory, the
+// others take them and keep 200 values at once: out[t] = the last of x, 3 x + 1, 3 (3 x + 1) + 2, ... xored with all
+// before it.
 #pragma once
 
 #include "backend/cuda/kernels/ptx/mbarrier.cuh"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // d = c + a b by `steps` instructions, operands as the host laid them out for shared memory. One block of 128 threads,
-// dynamic shared memory bytes_a + bytes_b + 1024. config::n; config::type 0 f16, 1 bf16, 2 e4m3; config::registers: A by
-// registers; config::ta, tb: transpose.
+// dynamic shared memory bytes_a + bytes_b + 1024. config::n; config::type 0 f16, 1 bf16, 2 e4m3; config::registers: A
+// by registers; config::ta, tb: transpose.
 #pragma once
 
 #include "backend/cuda/kernels/ptx/mbarrier.cuh"

@@ -5,8 +5,8 @@
 // full box, for the elements outside become zeros. Stores end by groups of the thread that started them, after
 // fence_async_shared made the data visible; elements outside the tensor are not written.
 //
-// A box lies in shared memory row after row, the first dimension innermost, aligned to 128 bytes; shared/tensor_map.h says
-// where a swizzled byte lies. Coordinates are in elements, dimension 0 first, and may be negative.
+// A box lies in shared memory row after row, the first dimension innermost, aligned to 128 bytes; shared/tensor_map.h
+// says where a swizzled byte lies. Coordinates are in elements, dimension 0 first, and may be negative.
 #pragma once
 
 #include "backend/cuda/kernels/ptx/address.cuh"
@@ -21,7 +21,8 @@ __device__ inline void load_bulk(unsigned to, const void* from, unsigned bytes, 
                : "memory");
 }
 __device__ inline void store_bulk(void* to, unsigned from, unsigned bytes) {
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes) : "memory");
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
+               : "memory");
 }
 // Ends a group of stores. PTX ISA 9.7.9.25 (cp.async.bulk.commit_group).
 __device__ inline void store_bulk_commit() {
@@ -44,13 +45,16 @@ __device__ inline void prefetch_tensor_map(const TensorMap* map) {
 
 // PTX ISA 9.7.9.25.5 (cp.async.bulk.tensor).
 __device__ inline void load_tensor_2d(unsigned to, const TensorMap* map, unsigned barrier, int x, int y) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(to),
-               "l"(map), "r"(barrier), "r"(x), "r"(y)
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::
+          "r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y)
+      : "memory");
 }
 __device__ inline void load_tensor_3d(unsigned to, const TensorMap* map, unsigned barrier, int x, int y, int z) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
+      "[%2];" ::"r"(to),
       "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
       : "memory");
 }
@@ -85,9 +89,10 @@ __device__ inline void store_tensor_4d(const TensorMap* map, unsigned from, int 
                : "memory");
 }
 __device__ inline void store_tensor_5d(const TensorMap* map, unsigned from, int x, int y, int z, int w, int v) {
-  asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(map),
-               "r"(from), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(map),
+      "r"(from), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
+      : "memory");
 }
 
 }  // namespace fovea::ptx

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that run together on neighbouring multiprocessors and see each other's shared memory, SM90 on. A launch without
-// clusters is one of clusters of one block.
+// Blocks that run together on neighbouring multiprocessors and see each other's shared memory, SM90 on. A launch
+// without clusters is one of clusters of one block.
 //
 // No block may leave while another may still reach its shared memory: end with a barrier.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions between f32 and the 16-bit types, one instruction each, to nearest even. A NaN becomes the type's one NaN,
-// 0x7FFF. PTX ISA 9.7.9 (cvt).
+// Conversions between f32 and the 16-bit types, one instruction each, to nearest even. A NaN becomes the type's one
+// NaN, 0x7FFF. PTX ISA 9.7.9 (cvt).
 #pragma once
 
 #include "backend/cuda/kernels/ptx/special.cuh"

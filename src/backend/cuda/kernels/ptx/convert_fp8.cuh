@@ -4,8 +4,8 @@
 //   e4m3  sign, 4 bits of exponent (bias 7), 3 of mantissa: +-448 the largest, 0x7F and 0xFF NaN, no infinity
 //   e5m2  sign, 5 bits of exponent (bias 15), 2 of mantissa: the upper half of an f16
 //
-// First the instructions of SM89 and later, then the same by integers for every card. All of them round to nearest even,
-// saturate at 448, infinities included, and keep NaN. The bytes are those of shared/convert.h but for one: the
+// First the instructions of SM89 and later, then the same by integers for every card. All of them round to nearest
+// even, saturate at 448, infinities included, and keep NaN. The bytes are those of shared/convert.h but for one: the
 // instruction gives 0x7F for a NaN of either sign, shared/convert.h and the integer functions keep the sign.
 #pragma once
 
@@ -40,8 +40,8 @@ __device__ inline unsigned spread_bytes(unsigned x) {
   return (x & 0xFFu) | (x & 0xFF00u) << 8;
 }
 
-// Every card. With the magnitude's bits at the place of an f16, its value is 2^-8 of what it means; the product with 256
-// is exact and makes e4m3's subnormals normal. It would read NaN as 480: 0x1E80 more are f16's 0x7E00.
+// Every card. With the magnitude's bits at the place of an f16, its value is 2^-8 of what it means; the product with
+// 256 is exact and makes e4m3's subnormals normal. It would read NaN as 480: 0x1E80 more are f16's 0x7E00.
 __device__ inline unsigned f16x2_of_e4m3x2_by_integers(unsigned short x) {
   const unsigned codes = spread_bytes(x);
   const unsigned nan = ((codes & 0x007F007Fu) + 0x00010001u) & 0x00800080u;

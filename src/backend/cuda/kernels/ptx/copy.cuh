@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asynchronous copies of a thread from global to shared memory, SM80 on. PTX ISA 9.7.9.25.3 (cp.async).
 //
-// Of the 4, 8 or 16 bytes at the shared address, which must be a multiple of as many, the first `bytes` come from global
-// memory and the rest become zeros; no global byte past `bytes` is read, so with 0 `from` need only be a pointer.
+// Of the 4, 8 or 16 bytes at the shared address, which must be a multiple of as many, the first `bytes` come from
+// global memory and the rest become zeros; no global byte past `bytes` is read, so with 0 `from` need only be a
+// pointer.
 #pragma once
 
 #include "backend/cuda/kernels/ptx/address.cuh"

@@ -3,8 +3,8 @@
 //
 //   state       phase (its parity alternates 0, 1, 0, ...) | arrivals still expected | bytes still expected
 //   complete    when both counts are zero: the phase ends, the arrivals are expected anew, the next phase begins
-//   waiting     for the parity of a phase: true once that phase is over. On a new barrier, parity 1 counts as over, which
-//               lets a producer's first wait for "empty" pass
+//   waiting     for the parity of a phase: true once that phase is over. On a new barrier, parity 1 counts as over,
+//               which lets a producer's first wait for "empty" pass
 //
 // Other threads of the block may use a barrier after its init and __syncthreads, other blocks of the cluster and the
 // copies of bulk.cuh after fence_barrier_init and a barrier of the cluster. PTX ISA 9.7.13 (mbarrier).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of quad-pairs, SM70 on (later cards run them slowly: kernels of SM70 are tested there). d += a b, f16 with f32
-// sums. PTX ISA 9.7.14.5.1 (fragments of mma.m8n8k4), 9.7.14.5.14 (mma).
+// Products of quad-pairs, for SM70 and SM75: d += a b, f16 with f32 sums. For SM80 and later the compiler puts a
+// routine of shuffles and fma in their place, far slower, with which kernels of SM70 are tested on later cards. PTX ISA
+// 9.7.14.5.1 (fragments of mma.m8n8k4), 9.7.14.5.14 (mma).
 //
 // A warp makes four independent products, 8x8 with k = 4. Quad-pair q is lanes 4q .. 4q+3 and 4q+16 .. 4q+19; in it a
 // lane l has r = l % 4 + (l < 16 ? 0 : 4), from 0 to 7. A register holds two f16 values, the lower index low.

@@ -16,8 +16,8 @@
 //          ...                                                      row 8        0     1     2     3   | 0        3
 //          row 8           0     1     2     3   d2, d3                 ...             a1             |    a3
 //
-// So D of two products side by side in n, rounded in pairs, is A of the next with 16-bit values. With bytes it is not: a
-// lane has two neighbours of D's columns and needs four of A's.
+// So D of two products side by side in n, rounded in pairs, is A of the next with 16-bit values. With bytes it is not:
+// a lane has two neighbours of D's columns and needs four of A's.
 #pragma once
 
 namespace fovea::ptx {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of a warp over fp8, SM89 on: d += a b with f32 registers. Fragments are those of 8-bit values in mma_sm80.cuh
-// (PTX ISA 9.7.14.5.10). PTX ISA 9.7.14.5.14 (mma).
+// Products of a warp over fp8, SM89 on: d += a b with f32 registers. Fragments are those of 8-bit values in
+// mma_sm80.cuh (PTX ISA 9.7.14.5.10). PTX ISA 9.7.14.5.14 (mma).
+//
+// One instruction on SM89 and SM120. For SM90, SM100 and SM110 the compiler makes two products of f16 of it and twelve
+// conversions: as exact as f16, and slower.
 #pragma once
 
 namespace fovea::ptx {
