@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "conformance/attention_cases.h"
+#include "support/attention_cases.h"
 #include "support/check.h"
 
 namespace fovea::test {
@@ -89,12 +89,12 @@ TEST(AttentionBits, DoNotDependOnThreads) {
 TEST(AttentionBits, DoNotDependOnEarlierCalls) {
   Rng rng = test_rng();
   AttentionProblem a(mixed(), rng), b(simple_case({3}, {50}, 2, 1, 128, 128), rng);
-  for (const Backend& backend : backends()) {
-    ASSERT_TRUE(run(backend.context, a.params));
+  for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
+    RUN_OR_CONTINUE(run(backend, a.params));
     const auto first = a.result_bits();
     for (int i = 0; i < 5; ++i) {
-      ASSERT_TRUE(run(backend.context, b.params));
-      ASSERT_TRUE(run(backend.context, a.params));
+      RUN_OR_CONTINUE(run(backend, b.params));
+      RUN_OR_CONTINUE(run(backend, a.params));
       ASSERT_EQ(first, a.result_bits()) << backend.name;
     }
   }
@@ -108,13 +108,12 @@ TEST(BugCorpus, K01_H01_BatchMatesDoNotMatter) {
     c.options.batch_invariant = 1;
     c.options.split_size = split;
     AttentionProblem whole(c, rng);
-    for (const Backend& backend : backends()) {
-      ASSERT_TRUE(run(backend.context, whole.params));
+    for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
+      RUN_OR_CONTINUE(run(backend, whole.params));
       for (int64_t b = 0; b < 5; ++b) {
         const oracle::Sequence s = oracle::sequence_of(whole.params, b);
         const Alone alone(whole, b, 0, s.n);
-        const Result result = run(backend.context, alone.params);
-        ASSERT_TRUE(result) << result.message;
+        RUN_OR_CONTINUE(run(backend, alone.params));
         expect_same_rows(whole, s.first_row, alone, backend.name + ", sequence " + std::to_string(b));
       }
     }
@@ -125,10 +124,11 @@ TEST(BugCorpus, K01_H01_BatchMatesDoNotMatter) {
 TEST(BugCorpus, K02_BatchSizes) {
   Rng rng = test_rng();
   AttentionCase c = simple_case({1}, {333}, 8, 2, 64, 64);
+  c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_BF16;
   c.options.batch_invariant = 1;
   AttentionProblem one(c, rng);
-  for (const Backend& backend : backends()) {
-    ASSERT_TRUE(run(backend.context, one.params));
+  for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
+    RUN_OR_CONTINUE(run(backend, one.params));
     const auto want = one.out.values();
     for (int64_t batch = 1; batch <= 32; ++batch) {
       fovea_attention_params p = one.params;
@@ -145,8 +145,7 @@ TEST(BugCorpus, K02_BatchSizes) {
       p.cu_seqlens_q = cu_seqlens_q;
       kv.page_table.shape[0] = kv.kv_lens.shape[0] = batch;
       kv.page_table.stride[0] = kv.kv_lens.stride[0] = 0;
-      const Result result = run(backend.context, p);
-      ASSERT_TRUE(result) << result.message;
+      RUN_OR_CONTINUE(run(backend, p));
       const auto got = out.values();
       for (int64_t b = 0; b < batch; ++b) {
         ASSERT_TRUE(std::equal(want.begin(), want.end(), got.begin() + b * 8 * 64))
@@ -162,17 +161,17 @@ TEST(BugCorpus, D27_CapacityDoesNotMatter) {
   AttentionCase c = mixed();
   c.options.batch_invariant = 1;
   AttentionProblem problem(c, rng);
-  for (const Backend& backend : backends()) {
-    ASSERT_TRUE(run(backend.context, problem.params));
+  for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
+    RUN_OR_CONTINUE(run(backend, problem.params));
     const auto first = problem.result_bits();
     fovea_attention_params p = problem.params;
     fovea_kv kv = problem.kvs[0];
     p.kv = &kv;
     kv.page_table.shape[1] -= 2;  // the spare columns
-    ASSERT_TRUE(run(backend.context, p));
+    RUN_OR_CONTINUE(run(backend, p));
     EXPECT_EQ(first, problem.result_bits()) << backend.name;
     kv.max_len = 400;
-    ASSERT_TRUE(run(backend.context, p));
+    RUN_OR_CONTINUE(run(backend, p));
     EXPECT_EQ(first, problem.result_bits()) << backend.name;
     const TensorBox wide(FOVEA_I32, {5, 5000});  // -1 everywhere but in front
     for (int64_t b = 0; b < 5; ++b) {
@@ -182,7 +181,7 @@ TEST(BugCorpus, D27_CapacityDoesNotMatter) {
     }
     kv.page_table = wide;
     kv.max_len = 0;
-    ASSERT_TRUE(run(backend.context, p));
+    RUN_OR_CONTINUE(run(backend, p));
     EXPECT_EQ(first, problem.result_bits()) << backend.name;
   }
 }
@@ -191,18 +190,19 @@ TEST(AttentionBits, DoNotDependOnChunks) {
   Rng rng = test_rng();
   for (int32_t mask : {FOVEA_MASK_CAUSAL, FOVEA_MASK_WINDOW}) {
     AttentionCase c = simple_case({60}, {150}, 6, 2, 64, 64);
+    c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_F16;
     c.options.mask = mask;
     if (mask == FOVEA_MASK_WINDOW) c.options.window_left = 40, c.options.window_right = 0;
     c.options.batch_invariant = c.options.chunk_invariant = 1;
     c.poison = false;
     AttentionProblem whole(c, rng);
     ASSERT_TRUE(check_attention(whole));
-    for (const Backend& backend : backends()) {
-      ASSERT_TRUE(run(backend.context, whole.params));
+    for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
+      RUN_OR_CONTINUE(run(backend, whole.params));
       for (int64_t chunk : {1, 7, 16, 33}) {
         for (int64_t from = 0; from < 60; from += chunk) {
           const Alone part(whole, 0, from, std::min<int64_t>(from + chunk, 60));
-          ASSERT_TRUE(run(backend.context, part.params));
+          RUN_OR_CONTINUE(run(backend, part.params));
           expect_same_rows(whole, from, part,
                            backend.name + ", chunk of " + std::to_string(chunk) + " from " + std::to_string(from));
         }
@@ -215,6 +215,7 @@ TEST(AttentionBits, DoNotDependOnChunks) {
 TEST(BugCorpus, D14_D12_D11_NothingIsKeptFromTheCallBefore) {
   Rng rng = test_rng();
   AttentionCase c = simple_case({4}, {600}, 4, 2, 64, 64);
+  c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_F16;
   c.poison = false;
   c.q_values = Values::peaked;
   AttentionProblem problem(c, rng);
@@ -240,11 +241,11 @@ TEST(BugCorpus, D14_D12_D11_NothingIsKeptFromTheCallBefore) {
       variants.back().scale = scale;
     }
   }
-  for (const Backend& backend : backends()) {
+  for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
     for (int round = 0; round < 2; ++round) {
       for (const fovea_attention_params& p : variants) {
         const oracle::Attention64 want = oracle::attention64(p);
-        ASSERT_TRUE(run(backend.context, p));
+        RUN_OR_CONTINUE(run(backend, p));
         EXPECT_TRUE(within(p.out, want.out, want.out_bound))
             << backend.name << " mask " << p.mask << " scale " << p.scale;
       }
@@ -257,13 +258,14 @@ TEST(AttentionPlan, ServesSmallerBatchesAndOtherLengths) {
   AttentionCase c = mixed();
   c.options.max_q_len = 17;
   AttentionProblem large(c, rng);
-  for (const Backend& backend : backends()) {
-    const Plan<AttentionParams> plan = backend.context.plan(large.params);
-    HostWorkspace workspace;
+  for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
+    const TestPlan plan(backend, large.params);
+    if (plan.outcome().refused) continue;
     for (int64_t b = 0; b < 5; ++b) {
       Alone alone(large, b, 0, oracle::sequence_of(large.params, b).n);
       const oracle::Attention64 want = oracle::attention64(alone.params);
-      const Result result = plan.try_run(alone.params, workspace.exec(plan));
+      const Outcome result = plan.run(alone.params);
+      if (result.refused) continue;
       ASSERT_TRUE(result) << result.message;
       EXPECT_TRUE(within(alone.out, want.out, want.out_bound)) << backend.name;
       EXPECT_TRUE(within(alone.lse, want.lse, want.lse_bound)) << backend.name;
@@ -280,14 +282,13 @@ TEST(AttentionPlan, NeedsNoMemoryToPlan) {
   for (fovea_tensor* t : {&p.q, &p.out, &p.lse, &p.cu_seqlens_q, &p.sinks, &kv.page_table, &kv.kv_lens})
     t->data = nullptr;
   for (fovea_kv_stream* s : {&kv.k.data, &kv.v.data, &kv.v.scale}) s->base = nullptr;
-  for (const Backend& backend : backends()) {
-    const Support support = backend.context.supports(p);
-    EXPECT_EQ(support.answer, FOVEA_SUPPORT_YES) << support.reason;
-    const Plan<AttentionParams> plan = backend.context.plan(p);
-    HostWorkspace workspace;
+  for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
+    const Support support = supports(backend, p);
+    const TestPlan plan(backend, p);
+    EXPECT_NE(static_cast<bool>(support), plan.outcome().refused) << support.reason;
     problem.poison_outputs();
-    const Result result = plan.try_run(problem.params, workspace.exec(plan));
-    ASSERT_TRUE(result) << result.message;
+    if (plan.outcome().refused) continue;
+    RUN_OR_CONTINUE(plan.run(problem.params));
     EXPECT_TRUE(problem.right()) << backend.name;
   }
 }
@@ -295,14 +296,18 @@ TEST(AttentionPlan, NeedsNoMemoryToPlan) {
 // D29: a run larger than its plan is refused, with both numbers: more sequences and rows, or more sequences alone.
 TEST(BugCorpus, D29_RunLargerThanThePlan) {
   Rng rng = test_rng();
-  AttentionProblem small(simple_case({1, 1}, {9, 9}, 2, 1, 32, 32), rng);
+  const auto narrow = [](AttentionCase c) {
+    c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_F16;
+    return c;
+  };
+  AttentionProblem small(narrow(simple_case({1, 1}, {9, 9}, 2, 1, 32, 32)), rng);
   for (int64_t last : {1, 0}) {
-    AttentionProblem large(simple_case({1, 1, last}, {9, 9, 9}, 2, 1, 32, 32), rng);
-    for (const Backend& backend : backends()) {
-      const Plan<AttentionParams> plan = backend.context.plan(small.params);
-      HostWorkspace workspace;
+    AttentionProblem large(narrow(simple_case({1, 1, last}, {9, 9, 9}, 2, 1, 32, 32)), rng);
+    for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
+      const TestPlan plan(backend, small.params);
       large.poison_outputs();
-      const Result result = plan.try_run(large.params, workspace.exec(plan));
+      const Outcome result = plan.outcome() ? plan.run(large.params) : plan.outcome();
+      if (result.refused) continue;
       EXPECT_EQ(result.code, FOVEA_INVALID_VALUE);
       EXPECT_TRUE(names(result.message, "3")) << last;
       EXPECT_TRUE(names(result.message, "2")) << last;

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include "conformance/attention_cases.h"
 #include "oracle/kv64.h"
 #include "oracle/numbers.h"
+#include "support/attention_cases.h"
 #include "support/check.h"
 
 namespace fovea::test {
@@ -65,6 +65,7 @@ TEST(BugCorpus, A07_FullyMaskedRowsWithSinks) {
   Rng rng = test_rng();
   for (int64_t first : {0, 20, 50}) {
     AttentionCase c = simple_case({64}, {80}, 2, 1, 512, 512);
+    c.kv[0].k.codec = c.kv[0].v.codec = first == 20 ? FOVEA_CODEC_F16 : FOVEA_CODEC_F32;
     c.sinks = true;
     c.mask_lens = {80};
     c.bit_density = 1;
@@ -97,7 +98,7 @@ TEST(BugCorpus, A11_A19_CrossAttentionWithPaddingMask) {
   Rng rng = test_rng();
   for (int32_t dtype : {FOVEA_F32, FOVEA_BF16, FOVEA_F16}) {
     AttentionCase c = simple_case({8}, {16}, 4, 4, 32, 32);
-    c.q_dtype = c.out_dtype = dtype;
+    c.q_dtype = c.out_dtype = c.kv[0].k.codec = c.kv[0].v.codec = dtype;  // the codecs have the numbers of their types
     c.mask_lens = {16};
     AttentionProblem problem(c, rng);
     for (int64_t row = 0; row < 8; ++row) problem.mask_bits.set(row, row < 5 ? 0x07FF : 0);
@@ -112,6 +113,7 @@ TEST(BugCorpus, A12_BlockDiagonalMask) {
   Rng rng = test_rng();
   constexpr int64_t kBlock = 48, kBlocks = 3, kLen = kBlock * kBlocks;
   AttentionCase whole = simple_case({kLen}, {kLen}, 2, 1, 32, 32);
+  whole.kv[0].k.codec = whole.kv[0].v.codec = FOVEA_CODEC_F16;
   whole.kv[0].index = KvIndex::ragged;
   whole.mask_lens = {kLen};
   whole.bit_density = 1;
@@ -127,6 +129,7 @@ TEST(BugCorpus, A12_BlockDiagonalMask) {
   }
   ASSERT_TRUE(check_attention(joined));
   AttentionCase split = simple_case({kBlock, kBlock, kBlock}, {kBlock, kBlock, kBlock}, 2, 1, 32, 32);
+  split.kv[0].k.codec = split.kv[0].v.codec = FOVEA_CODEC_F16;
   split.kv[0].index = KvIndex::ragged;
   AttentionProblem apart(split, rng);
   apart.q.assign(joined.q.values());
@@ -175,6 +178,7 @@ TEST(BugCorpus, A21_HeadsOfStrideZero) {
 TEST(BugCorpus, A22_CrossAttention) {
   Rng rng = test_rng();
   AttentionCase c = simple_case({64, 64}, {32, 128}, 2, 2, 32, 32);
+  c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_BF16;
   c.kv[0].index = KvIndex::contiguous;
   AttentionProblem problem(c, rng);
   problem.q.fill([](int64_t) { return 0.0; });
@@ -205,6 +209,7 @@ TEST(BugCorpus, B01_PoisonBeyondTheLength) {
   for (double poison : {std::nan(""), kInf, -kInf}) {
     for (int64_t len : {1, 3, 17, 64}) {
       AttentionCase c = simple_case({1, 1}, {len, len + 40}, 4, 2, 32, 32);
+      c.kv[0].k.codec = c.kv[0].v.codec = len % 2 ? FOVEA_CODEC_BF16 : FOVEA_CODEC_F16;
       c.kv[0].index = KvIndex::contiguous;
       c.options.mask = FOVEA_MASK_CAUSAL;
       AttentionProblem problem(c, rng);
@@ -219,6 +224,7 @@ TEST(BugCorpus, B02_PoisonOutsideTheWindow) {
   for (double poison : {std::nan(""), kInf}) {
     for (int32_t mask : {FOVEA_MASK_WINDOW, FOVEA_MASK_CHUNK}) {
       AttentionCase c = simple_case({3}, {200}, 4, 2, 32, 32);
+      c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_F16;
       c.options.mask = mask;
       if (mask == FOVEA_MASK_WINDOW) c.options.window_left = 37;
       if (mask == FOVEA_MASK_CHUNK) c.options.chunk_size = 90;
@@ -243,9 +249,9 @@ TEST(BugCorpus, B02_PoisonSeenByAnotherRowOnly) {
     c.kv[0].k.codec = c.kv[0].v.codec = codec;
     AttentionProblem problem(c, rng);
     write_token(problem, 0, 47, std::nan(""), std::nan(""), rng);  // seen at position 56 alone
-    for (const Backend& backend : backends()) {
+    for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
       problem.poison_outputs();
-      ASSERT_TRUE(run(backend.context, problem.params));
+      RUN_OR_CONTINUE(run(backend, problem.params));
       for (int64_t i = 0; i < problem.out.size(); ++i) {
         EXPECT_EQ(std::isnan(problem.out.get(i)), i < 2 * 32) << backend.name << " " << i;
       }
@@ -271,6 +277,7 @@ TEST(BugCorpus, B06_PageTableOfExactSize) {
 TEST(BugCorpus, B09_EmptySequenceClearsItsRow) {
   Rng rng = test_rng();
   AttentionCase c = simple_case({2, 1}, {0, 4}, 4, 2, 32, 32);
+  c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_F16;
   AttentionProblem problem(c, rng);
   ASSERT_TRUE(check_attention(problem));
   for (int64_t i = 0; i < 2 * 4 * 32; ++i) EXPECT_EQ(problem.out.get(i), 0);
@@ -279,13 +286,14 @@ TEST(BugCorpus, B09_EmptySequenceClearsItsRow) {
 TEST(BugCorpus, B12_ScratchContentsDoNotMatter) {
   Rng rng = test_rng();
   AttentionCase c = simple_case({1, 20}, {700, 90}, 4, 2, 32, 32);
+  c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_F16;
   c.options.split_size = 64;
   AttentionProblem problem(c, rng);
-  for (const Backend& backend : backends()) {
-    ASSERT_TRUE(run(backend.context, problem.params, {}, 0xFF));
+  for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
+    RUN_OR_CONTINUE(run(backend, problem.params, {}, 0xFF));
     const auto first = problem.result_bits();
     for (uint8_t fill : {0x00, 0x7F, 0x3C}) {
-      ASSERT_TRUE(run(backend.context, problem.params, {}, fill));
+      RUN_OR_CONTINUE(run(backend, problem.params, {}, fill));
       EXPECT_EQ(first, problem.result_bits()) << backend.name;
     }
   }

@@ -10,11 +10,14 @@
 namespace fovea::test {
 namespace {
 
-// Every way in gives the same refusal and leaves the outputs alone. FOVEA_OK as code: any error will do.
+// Every way in gives the same refusal and leaves the outputs alone. FOVEA_OK as code: any error will do. On a device
+// values are not looked at before the launch, and a plan may have a reason of its own to refuse.
 void expect_refused(Wrong& w, const Mistake& mistake) {
-  for (const Backend& backend : backends()) {
+  for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
+    if (backend.kernel != nullptr || (backend.cuda && mistake.by_value)) continue;
     w.problem.poison_outputs();
-    const Result result = run(backend.context, w.p);
+    const Outcome result = run(backend, w.p);
+    if (result.refused && !names(result.message, mistake.words.empty() ? "" : mistake.words[0])) continue;
     EXPECT_NE(result.code, FOVEA_OK);
     EXPECT_NE(result.code, FOVEA_INTERNAL);
     if (mistake.code != FOVEA_OK) {
@@ -24,20 +27,14 @@ void expect_refused(Wrong& w, const Mistake& mistake) {
       EXPECT_TRUE(names(result.message, word));
     }
     EXPECT_TRUE(w.problem.outputs_untouched()) << "wrote before refusing";
-    std::vector<std::byte> scratch(1 << 20);
-    Exec exec;
-    exec.scratch = scratch.data();
-    exec.scratch_bytes = scratch.size();
-    const Result call = try_attention(backend.context, w.p, exec);
-    EXPECT_EQ(call.code, result.code) << call.message;
+    const Outcome at_once = call(backend, w.p, {.scratch = 1 << 20, .sync = 1 << 16});
+    EXPECT_EQ(at_once.code, result.code) << at_once.message;
     EXPECT_TRUE(w.problem.outputs_untouched()) << "wrote before refusing";
     // What is known without reading tensors is known to `supports`, with the same words.
-    fovea_plan* plan = nullptr;
-    const fovea_status planned = fovea_plan_create(backend.context.get(), FOVEA_OP_ATTENTION, &w.p, &plan);
-    fovea_plan_destroy(plan);
-    const Support support = backend.context.supports(w.p);
-    EXPECT_EQ(support.answer == FOVEA_SUPPORT_YES, planned == FOVEA_OK);
-    if (planned != FOVEA_OK) {
+    const TestPlan plan(backend, w.p);
+    const Support support = supports(backend, w.p);
+    EXPECT_EQ(support.answer == FOVEA_SUPPORT_YES, plan.outcome().code == FOVEA_OK);
+    if (!plan.outcome()) {
       EXPECT_EQ(support.reason, result.message);
     }
   }
@@ -76,6 +73,30 @@ TEST(AttentionFuzz, RandomWrongCalls) {
   }
 }
 
+// The wanted result of a ragged problem whose sequence b does not see its keys [first, last).
+oracle::Attention64 without_keys(const AttentionProblem& problem, int64_t b, int64_t first, int64_t last) {
+  fovea_attention_params p = problem.params;
+  const int64_t batch = oracle::batch_of(p);
+  int64_t longest = 0;
+  std::vector<int64_t> lens;
+  for (int64_t i = 0; i < batch; ++i) {
+    lens.push_back(oracle::sequence_of(p, i).len);
+    longest = std::max(longest, lens.back());
+  }
+  const int64_t words = (longest + 31) / 32;
+  const TensorBox mask_lens = indices(lens), bits(FOVEA_U32, {p.q.shape[0], words});
+  bits.fill([](int64_t) { return 4294967295.0; });
+  const oracle::Sequence s = oracle::sequence_of(p, b);
+  for (int64_t row = s.first_row; row < s.first_row + s.n; ++row) {
+    for (int64_t j = first; j < last; ++j) {
+      *static_cast<uint32_t*>(bits.at(row * words + j / 32)) &= ~(uint32_t{1} << j % 32);
+    }
+  }
+  p.mask_bits = bits;
+  p.mask_lens = mask_lens;
+  return oracle::attention64(p);
+}
+
 // B07: an id outside the pool that a visible key needs is named with its request and position; others are never read.
 TEST(BugCorpus, B07_BadPageIds) {
   Rng rng = test_rng();
@@ -86,23 +107,35 @@ TEST(BugCorpus, B07_BadPageIds) {
       c.kv[0].page_size = 16;
       c.kv[0].v_table = of_v;
       c.kv[0].spare_pages = 0;
+      c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_F16;
       AttentionProblem problem(c, rng);
+      const oracle::Attention64 masked = without_keys(problem, 1, 16, 32);
       const int64_t id = bad == kFirstOutside ? problem.kvs[0].pages : bad;
       const TensorBox& table = of_v ? problem.caches[0]->v_page_table : problem.caches[0]->page_table;
       table.set(3 + 1, static_cast<double>(id));  // request 1, keys 16 to 31
       const std::string number = std::to_string(id);
-      for (const Backend& backend : backends()) {
+      for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
         for (uint32_t flags : {0u, static_cast<uint32_t>(FOVEA_EXEC_CHECK)}) {
           problem.poison_outputs();
+          uint32_t status = 0;
           Exec exec;
           exec.flags = flags;
-          const Result result = run(backend.context, problem.params, exec);
+          exec.status = &status;
+          const Outcome result = run(backend, problem.params, exec);
+          if (result.refused) continue;
+          if (backend.cuda && flags == 0) {  // the page counts as masked, and the status word says that there was one
+            EXPECT_TRUE(result) << result.message;
+            EXPECT_TRUE(within(problem.out, masked.out, masked.out_bound)) << backend.name << " " << id;
+            EXPECT_TRUE(within(problem.lse, masked.lse, masked.lse_bound)) << backend.name << " " << id;
+            EXPECT_EQ(status, static_cast<uint32_t>(FOVEA_INVALID_VALUE)) << backend.name << " " << id;
+            continue;
+          }
           EXPECT_EQ(result.code, FOVEA_INVALID_VALUE) << id;
           for (const std::string& word : {std::string(of_v ? "v_page_table" : "page_table"), number,
                                           std::string("request 1"), std::string("position 16")}) {
             EXPECT_NE(result.message.find(word), std::string::npos) << word << " is not in: " << result.message;
           }
-          EXPECT_TRUE(problem.outputs_untouched());
+          EXPECT_TRUE(backend.cuda || problem.outputs_untouched());  // a device reports what it has met
         }
       }
     }
@@ -112,20 +145,26 @@ TEST(BugCorpus, B07_BadPageIds) {
 TEST(AttentionErrors, WorkspaceTooSmall) {
   Rng rng = test_rng();
   AttentionCase c = simple_case({1}, {2000}, 2, 1, 64, 64);
+  c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_F16;
   c.options.split_size = 64;
   AttentionProblem problem(c, rng);
-  for (const Backend& backend : backends()) {
-    const Plan<AttentionParams> plan = backend.context.plan(problem.params);
-    if (plan.scratch_bytes() == 0) continue;
-    HostWorkspace workspace;
-    Exec exec = workspace.exec(plan);
+  for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
+    const TestPlan plan(backend, problem.params);
+    if (plan.outcome().refused || backend.without_device) continue;
     problem.poison_outputs();
-    exec.scratch_bytes -= 1;
-    EXPECT_NE(plan.try_run(problem.params, exec).message.find("scratch"), std::string::npos);
-    exec.scratch_bytes += 1;
-    exec.scratch = nullptr;
-    EXPECT_NE(plan.try_run(problem.params, exec).message.find("scratch"), std::string::npos);
-    EXPECT_TRUE(problem.outputs_untouched());
+    const auto expect_named = [&](const char* name, const TestPlan::Change& change) {
+      const Outcome result = plan.run(problem.params, {}, kPoison, change);
+      EXPECT_NE(result.message.find(name), std::string::npos) << result.message;
+      EXPECT_TRUE(problem.outputs_untouched());
+    };
+    if (plan.workspace().scratch > 0) {
+      expect_named("scratch", [](Exec& exec) { exec.scratch_bytes -= 1; });
+      expect_named("scratch", [](Exec& exec) { exec.scratch = nullptr; });
+    }
+    if (plan.workspace().sync > 0) {
+      expect_named("sync", [](Exec& exec) { exec.sync_bytes -= 1; });
+      expect_named("sync", [](Exec& exec) { exec.sync = nullptr; });
+    }
   }
 }
 
@@ -144,6 +183,7 @@ TEST(BugCorpus, G09_Fp8WithoutScales) {
 TEST(AttentionErrors, PlansDoNotServeOtherOptions) {
   Rng rng = test_rng();
   AttentionCase c = base_case(Base::ragged);
+  c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_F16;
   c.poison = false;
   AttentionProblem problem(c, rng);
   using Change = void (*)(fovea_attention_params&, fovea_kv&);
@@ -157,16 +197,17 @@ TEST(AttentionErrors, PlansDoNotServeOtherOptions) {
       [](fovea_attention_params&, fovea_kv& kv) { kv.heads = 1; },
       [](fovea_attention_params&, fovea_kv& kv) { kv.page_size = 8; },
   };
-  for (const Backend& backend : backends()) {
-    const Plan<AttentionParams> plan = backend.context.plan(problem.params);
-    HostWorkspace workspace;
+  for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
+    const TestPlan plan(backend, problem.params);
+    if (plan.outcome().refused) continue;
     for (const Change& change : changes) {
       fovea_attention_params p = problem.params;
       fovea_kv kv = problem.kvs[0];
       p.kv = &kv;
       change(p, kv);
       problem.poison_outputs();
-      const Result result = plan.try_run(p, workspace.exec(plan));
+      const Outcome result = plan.run(p);
+      if (result.refused) continue;
       if (result) {
         const oracle::Attention64 want = oracle::attention64(p);
         EXPECT_TRUE(within(p.out, want.out, want.out_bound)) << "change " << &change - changes;

@@ -3,8 +3,8 @@
 // FOVEA_FUZZ_CASES sets how many, FOVEA_TEST_SEED which.
 #include <algorithm>
 
-#include "conformance/attention_cases.h"
 #include "conformance/attention_random.h"
+#include "support/attention_cases.h"
 
 namespace fovea::test {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Offsets above 2^31 elements: sparse mappings of many gibibytes of address space, of which a few pages are touched.
-#include "conformance/attention_cases.h"
 #include "oracle/kv64.h"
 #include "oracle/numbers.h"
+#include "support/attention_cases.h"
 #include "support/check.h"
 #include "support/guarded.h"
 
@@ -44,10 +44,9 @@ struct LargeCache {
 
 void check_against_oracle(const fovea_attention_params& p, const TensorBox& out) {
   const oracle::Attention64 want = oracle::attention64(p);
-  for (const Backend& backend : backends()) {
+  for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
     out.fill([](int64_t) { return 7.0; });
-    const Result result = run(backend.context, p);
-    ASSERT_TRUE(result) << result.message;
+    RUN_OR_CONTINUE(run(backend, p));
     EXPECT_TRUE(within(out, want.out, want.out_bound)) << backend.name;
   }
 }
@@ -149,9 +148,8 @@ TEST(BugCorpus, C07_C09_StridesBeyondTwoToThe31) {
   p.out = out;
   p.kv = &kv;
   const oracle::Attention64 want = oracle::attention64(p);
-  for (const Backend& backend : backends()) {
-    const Result result = run(backend.context, p);
-    ASSERT_TRUE(result) << result.message;
+  for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
+    RUN_OR_CONTINUE(run(backend, p));
     EXPECT_TRUE(within(out, want.out, want.out_bound)) << backend.name;
   }
 }

@@ -5,7 +5,7 @@
 #include <deque>
 #include <vector>
 
-#include "conformance/attention_cases.h"
+#include "support/attention_cases.h"
 
 namespace fovea::test {
 
@@ -35,6 +35,8 @@ struct Mistake {
   void (*make)(Wrong&);
   std::vector<const char*> words;  // that the message holds
   fovea_status code = FOVEA_INVALID_VALUE;
+  // Only the memory of an index tensor shows it: the CPU looks before it writes, a device does not.
+  bool by_value = false;
 };
 
 const std::vector<Mistake>& mistakes();

@@ -2,7 +2,7 @@
 // The generator of valid attention calls, shared by the fuzz tests of right and of wrong calls.
 #pragma once
 
-#include "conformance/attention_cases.h"
+#include "support/attention_cases.h"
 
 namespace fovea::test {
 

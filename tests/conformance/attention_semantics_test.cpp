@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "conformance/attention_cases.h"
 #include "oracle/numbers.h"
+#include "support/attention_cases.h"
 #include "support/check.h"
 
 namespace fovea::test {
@@ -39,6 +39,7 @@ struct MaskTable {
     }
   }
   static AttentionCase prepare(AttentionCase c) {
+    for (KvSpec& s : c.kv) s.k.codec = s.v.codec = FOVEA_CODEC_F16;  // holds the squares up to 2048 exactly
     c.q_values = c.k_values = Values::zero;
     c.poison = false;
     return c;
@@ -46,10 +47,9 @@ struct MaskTable {
   // The first and last visible key of each row, worked out by hand in the tests.
   void expect_rows(const std::vector<std::pair<int64_t, int64_t>>& rows) {
     const int64_t heads = problem.params.out.shape[1], d = problem.params.out.shape[2];
-    for (const Backend& backend : backends()) {
+    for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
       problem.poison_outputs();
-      const Result result = run(backend.context, problem.params);
-      ASSERT_TRUE(result) << backend.name << ": " << result.message;
+      RUN_OR_CONTINUE(run(backend, problem.params));
       for (size_t row = 0; row < rows.size(); ++row) {
         const auto [first, last] = rows[row];
         double sum = 0, squares = 0, count = 0;
@@ -264,17 +264,31 @@ TEST(AttentionEmpty, PaddedRowsOutsideAreZeroAndMinusInf) {
 
 TEST(AttentionCall, PlansAndRunsInOneCallWithTheSameBits) {
   Rng rng = test_rng();
+  AttentionCase c = peaked();
+  c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_F16;
+  AttentionProblem problem(c, rng);
+  for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
+    const TestPlan plan(backend, problem.params);
+    if (plan.outcome().refused) continue;
+    RUN_OR_CONTINUE(plan.run(problem.params));
+    const auto first = problem.result_bits();
+    problem.poison_outputs();
+    RUN_OR_CONTINUE(call(backend, problem.params, plan.workspace()));
+    EXPECT_EQ(first, problem.result_bits()) << backend.name;
+    EXPECT_FALSE(plan.explain().empty());
+  }
+}
+
+// The caller of the library's C++ face, with the workspace it offers.
+TEST(AttentionCall, ServesAHostWorkspace) {
+  Rng rng = test_rng();
   AttentionProblem problem(peaked(), rng);
   const Context& context = backends().front().context;
-  ASSERT_TRUE(run(context, problem.params));
-  const auto first = problem.result_bits();
-  problem.poison_outputs();
   const Plan<AttentionParams> plan = context.plan(problem.params);
   HostWorkspace workspace;
   const Result result = try_attention(context, problem.params, workspace.exec(plan));
   ASSERT_TRUE(result) << result.message;
-  EXPECT_EQ(first, problem.result_bits());
-  EXPECT_FALSE(plan.explain().empty());
+  EXPECT_TRUE(problem.right());
 }
 
 }  // namespace

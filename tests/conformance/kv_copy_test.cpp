@@ -87,9 +87,8 @@ void check_copy(const KvSpec& from, const KvSpec& to, bool same, int32_t index_d
     want[static_cast<size_t>(pairs[static_cast<size_t>(2 * i + 1)])] = source.page(pairs[static_cast<size_t>(2 * i)]);
   }
   const KvCopyParams params{.src = &source.cache.kv(), .dst = &target.cache.kv(), .copies = copies};
-  for (const Backend& backend : backends()) {
-    const Result result = run(backend.context, params);
-    ASSERT_TRUE(result) << backend.name << ": " << result.message;
+  for (const Backend& backend : backends(FOVEA_OP_KV_COPY)) {
+    RUN_OR_CONTINUE(run(backend, params));
     for (int64_t p = 0; p < target.cache.kv().pages; ++p) {
       ASSERT_EQ(target.page(p), want[static_cast<size_t>(p)]) << backend.name << ", page " << p;
     }
@@ -162,8 +161,8 @@ TEST(KvCopy, NothingToCopy) {
   const auto before = pages.cache.bytes();
   const TensorBox none(FOVEA_I32, {0, 2});
   const KvCopyParams params{.src = &pages.cache.kv(), .dst = &pages.cache.kv(), .copies = none};
-  for (const Backend& backend : backends()) {
-    const Result result = run(backend.context, params);
+  for (const Backend& backend : backends(FOVEA_OP_KV_COPY)) {
+    const Result result = run(backend, params);
     EXPECT_TRUE(result) << result.message;
     EXPECT_EQ(pages.cache.bytes(), before);
   }
@@ -184,11 +183,11 @@ TEST(KvCopy, PagesBeyondTwoToThe31Elements) {
   const int64_t from = kPages - 1, to = kPages / 2 + 1;
   const TensorBox copies = indices({from, to}, FOVEA_I64, {1, 2});
   const KvCopyParams params{.src = &kv, .dst = &kv, .copies = copies};
-  for (const Backend& backend : backends()) {
+  for (const Backend& backend : backends(FOVEA_OP_KV_COPY)) {
     for (const Sparse* pool : {&k, &v}) {
       for (int64_t i = 0; i < kRow; ++i) oracle::encode(FOVEA_F16, pool->data() + (from * kRow + i) * 2, rng.normal());
     }
-    ASSERT_TRUE(run(backend.context, params));
+    RUN_OR_CONTINUE(run(backend, params));
     for (const Sparse* pool : {&k, &v}) {
       EXPECT_EQ(std::memcmp(pool->data() + from * kRow * 2, pool->data() + to * kRow * 2, kRow * 2), 0) << backend.name;
     }
@@ -228,8 +227,8 @@ TEST(KvCopy, Mistakes) {
     const TensorBox copies = indices(pairs, FOVEA_I32, {3, 2});
     params.copies = copies;
     const auto before_a = a.cache.bytes(), before_b = b.cache.bytes();
-    for (const Backend& backend : backends()) {
-      const Result result = run(backend.context, params);
+    for (const Backend& backend : backends(FOVEA_OP_KV_COPY)) {
+      const Result result = run(backend, params);
       EXPECT_NE(result.code, FOVEA_OK);
       EXPECT_NE(result.code, FOVEA_INTERNAL);
       EXPECT_NE(result.message.find(mistake.word), std::string::npos) << result.message;

@@ -35,6 +35,22 @@ class Guarded {
   size_t mapped_ = 0;
 };
 
+// An allocation of the tests: what a mirror on a device copies as a whole.
+struct Region {
+  std::byte* data = nullptr;  // null: none
+  size_t size = 0;
+  bool sparse = false;
+};
+
+// The Guarded or Sparse memory that holds `p`, or has it in the page behind.
+Region region_of(const void* p);
+
+// The parts of [data, data + size) that hold anything but untouched zeros, by pages.
+struct Extent {
+  size_t first, size;  // bytes
+};
+std::vector<Extent> resident(const std::byte* data, size_t size);
+
 // Address space without memory behind it: a page costs something only once it is touched; untouched ones read as zero.
 class Sparse {
  public:

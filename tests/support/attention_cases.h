@@ -79,8 +79,10 @@ class AttentionProblem {
 
 // Runs the problem on every backend and compares; false if one failed.
 bool check_attention(AttentionProblem& problem);
-// Builds and checks; the failing case is printed.
+// Builds and checks; the failing case is printed. Where there are devices, the narrow forms too.
 bool check_attention(const AttentionCase& c, Rng& rng);
+// A case of f32 alone, which no tensor core takes, in 16 bits: the cache, and the queries as well. Else nothing.
+std::vector<AttentionCase> narrow_forms(const AttentionCase& c);
 // The same, and the option under test must matter: with the option undone by `without`, on the same memory, the wanted
 // result lies more than 100 bounds away.
 void check_option(const AttentionCase& c, const std::function<void(fovea_attention_params&)>& without);

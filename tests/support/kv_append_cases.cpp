@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "conformance/kv_append_cases.h"
+#include "support/kv_append_cases.h"
 
 #include <gtest/gtest.h>
 
@@ -166,11 +166,10 @@ void check_append(const AppendCase& c, Rng& rng) {
                fovea_codec_name(c.kv.k.codec) + "/" + fovea_scale_kind_name(c.kv.k.scale_kind) + ", d " +
                std::to_string(c.kv.d_k) + "; " + seed_note());
   AppendProblem problem(c, rng);
-  for (const Backend& backend : backends()) {
+  for (const Backend& backend : backends(FOVEA_OP_KV_APPEND)) {
     SCOPED_TRACE(backend.name);
     problem.q_out.memory().fill(kPoison);
-    const Result result = run(backend.context, problem.params);
-    ASSERT_TRUE(result) << result.message;
+    RUN_OR_CONTINUE(run(backend, problem.params));
     problem.check();  // and wipes
     if (::testing::Test::HasFailure()) return;
   }
