@@ -127,4 +127,12 @@ Support supports(const Context& context, int32_t op, const Shape& shape) {
   });
 }
 
+std::string plan_case(const Context& context, int32_t op, const Shape& shape) {
+  const DeviceInfo info = context.info();
+  return with_op(op, shape, [&]<class Params>(Build<Params> build, Work) {
+    const Dry<Params> dry(build, shape, info.device_type, info.device_id);
+    return context.plan(dry.params).explain();
+  });
+}
+
 }  // namespace fovea::bench

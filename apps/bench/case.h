@@ -44,6 +44,10 @@ std::unique_ptr<Case> make_case(const Context& context, Memory& memory, int32_t 
 // Whether the library takes the shape, by its own word; takes no memory.
 Support supports(const Context& context, int32_t op, const Shape& shape);
 
+// Plans the shape and lets go of the plan: a context's kernels for it are ready. Returns the explanation; throws as
+// make_case does, but takes no memory.
+std::string plan_case(const Context& context, int32_t op, const Shape& shape);
+
 // cases/<op>: the operands of one call, and its work.
 #define FOVEA_OP(name, Name, NAME, value, text)           \
   Name##Params name##_params(const Shape& s, Data& data); \

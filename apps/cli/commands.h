@@ -19,5 +19,6 @@ struct Command {
 Command add_info(CLI::App& app);
 Command add_generate(CLI::App& app);
 Command add_bench(CLI::App& app);
+Command add_compile(CLI::App& app);
 
 }  // namespace fovea::app
