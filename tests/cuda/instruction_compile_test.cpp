@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every wrapper of kernels/ptx compiled for each architecture that has its instruction: wrong PTX is found without a
 // device. Volta where tools/fetch_nvrtc.sh has put a compiler for it.
+#include "backend/cuda/cubin.h"
 #include "backend/cuda/temporary.h"
 #include "cuda/instructions.h"
 
@@ -36,9 +37,10 @@ TEST_P(InstructionArch, CompilesItsInstructions) {
     EXPECT_TRUE(status.ok()) << status.message();
     if (!status.ok()) continue;
     for (const char* entry : file.entries) {
-      const Resources used = parse_resources(out.log, entry);
-      EXPECT_GT(used.registers, 0) << entry << ": no such kernel for sm_" << GetParam();
-      EXPECT_EQ(used.spill_bytes, 0) << entry << " for sm_" << GetParam();
+      Resources used;
+      const Status found = read_resources(out.cubin, entry, arch, used);
+      EXPECT_TRUE(found.ok()) << found.message() << " for sm_" << GetParam();
+      EXPECT_EQ(used.local_bytes, 0) << entry << " for sm_" << GetParam();
     }
   }
 }
@@ -79,7 +81,9 @@ TEST(InstructionWgmma, CompilesForHopper) {
     const Status status = compile(*nvrtc, instruction_request("wgmma", "wgmma", form.constants(), arch), out);
     EXPECT_TRUE(status.ok()) << status.message();
     if (!status.ok()) continue;
-    EXPECT_EQ(parse_resources(out.log, "wgmma").spill_bytes, 0) << form.n;
+    Resources used;
+    EXPECT_TRUE(read_resources(out.cubin, "wgmma", arch, used).ok());
+    EXPECT_EQ(used.local_bytes, 0) << form.n;
     // The compiler's word for products that it made wait for one another.
     EXPECT_EQ(out.log.find("serialized"), std::string::npos) << out.log;
   }
