@@ -96,7 +96,7 @@ class OnDevice : public testing::Test {
   }
   std::string make_bundle(const std::string& folder) {
     const BuildOptions build{.arch = context_->caps.arch, .compilers = {machine_nvrtc()}};
-    std::vector<BuiltKernel> built;
+    BuiltBundle built;
     const std::string path = folder + "/" + Bundle::file_name(build.arch);
     ok(build_bundle(catalogue(build.arch), build, path, built));
     return path;
