@@ -14,7 +14,7 @@ KERNEL_TABLE := results/kernel-resources.tsv
 BUNDLE = $(DIR)/bin/fovea_bundle $(foreach place,$(NVRTC),--nvrtc $(place))
 
 .DEFAULT_GOAL := help
-.PHONY: help packages bundle-tool build model demo test bench kernels kernels-all kernels-check kernel-table mutants format lint docs install clean
+.PHONY: help packages bundle-tool build model demo test test-gpu bench kernels kernels-all kernels-check kernel-table mutants format lint docs install clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,12 @@ build: $(DIR)/build.ninja ## compile everything
 test: build ## compile everything and run every test
 	@[ -f $(MODEL) ] || tools/fetch_model.py || echo "Tests that need the model are skipped."
 	@ctest --test-dir $(DIR) --output-on-failure --no-tests=error -j $(JOBS) --progress
+	@tools/test_gpu.py --age
+
+test-gpu: ## run the tests on this machine's CUDA card and write results/gpu-conformance-<card>.json
+	@tools/test_gpu.py --probe
+	@$(MAKE) build
+	@tools/test_gpu.py --bin $(DIR)/bin
 
 bench: build ## run the benchmarks
 	@for program in $(DIR)/bin/bench_*; do $$program || exit 1; done
