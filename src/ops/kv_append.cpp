@@ -140,4 +140,15 @@ Status KvAppendOp::bind(const Params& p, const Spec& spec, Args& args) {
   return bind_kv_store("kv", *p.kv, spec.kv, args.kv);
 }
 
+Status slot_past_pool(const KvAppendArgs& args, i64_t token, i64_t slot) {
+  return invalid_value("slot_mapping[" + std::to_string(token) + "]", slot,
+                       "the pool has " + std::to_string(args.kv.pages) + " pages of " +
+                           std::to_string(args.spec.kv.page_size) + " tokens");
+}
+
+Status vectors_not_finite(i64_t count) {
+  return {FOVEA_INVALID_VALUE,
+          "kv_append: " + std::to_string(count) + " vectors of K or V hold NaN or Inf: stored as zeros"};
+}
+
 }  // namespace fovea

@@ -17,4 +17,8 @@ struct KvAppendOp {
   static Status bind(const Params& params, const Spec& spec, Args& args);
 };
 
+// What only the memory shows, in words that every backend uses.
+Status slot_past_pool(const KvAppendArgs& args, i64_t token, i64_t slot);
+Status vectors_not_finite(i64_t count);
+
 }  // namespace fovea

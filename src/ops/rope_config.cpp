@@ -217,4 +217,12 @@ Status bind_rotary(const char* name, const fovea_rope_config& config, const fove
   return {};
 }
 
+Status position_out_of_range(const char* name, const RotarySpec& spec, const RotaryInput& in, i64_t row, i64_t token,
+                             i64_t position) {
+  const std::string first = in.positions.shape[0] > 1 ? "[" + std::to_string(row) + "]" : "";
+  const std::string why = spec.given_tables ? " (rows of " + std::string(name) + ".cos)" : "";
+  return invalid_value("positions" + first + "[" + std::to_string(token) + "]", position,
+                       "must be in [0, " + std::to_string(position_limit(spec, in)) + ")" + why);
+}
+
 }  // namespace fovea

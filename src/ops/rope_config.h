@@ -15,4 +15,11 @@ Status check_positions(const fovea_tensor& positions, int64_t tokens, const Rota
 Status bind_rotary(const char* name, const fovea_rope_config& config, const fovea_tensor& positions,
                    RotaryInput& rotary);
 
+// Positions are in [0, rows of the given tables), or in [0, 2^31).
+inline i64_t position_limit(const RotarySpec& spec, const RotaryInput& in) {
+  return spec.given_tables ? in.cos.shape[0] : kPositionLimit;
+}
+Status position_out_of_range(const char* name, const RotarySpec& spec, const RotaryInput& in, i64_t row, i64_t token,
+                             i64_t position);
+
 }  // namespace fovea

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "plan/kv_append.h"
+#include "plan/merge_states.h"
+
 namespace fovea {
 
 namespace {
@@ -14,7 +17,16 @@ void selftest_rows(const CudaArch& arch, std::vector<KernelRequest>& out) {
   for (const int32_t block : {128, 256}) out.push_back(selftest_kernel(arch, block));
 }
 
-constexpr Rows kRows[] = {selftest_rows};
+void merge_states_rows(const CudaArch& arch, std::vector<KernelRequest>& out) {
+  for (const int capacity : {kFewParts, kMaxParts}) out.push_back(merge_states_kernel(arch, capacity));
+}
+
+void kv_append_rows(const CudaArch& arch, std::vector<KernelRequest>& out) {
+  for (const int units : {1, 2}) out.push_back(kv_append_kernel(arch, 8, units));
+  out.push_back(kv_append_kernel(arch, 1, 16));
+}
+
+constexpr Rows kRows[] = {selftest_rows, merge_states_rows, kv_append_rows};
 
 }  // namespace
 

@@ -25,12 +25,6 @@ Status check_tokens(const KvAppendArgs& args, i64_t& past) {
   return {};
 }
 
-Status slot_past_pool(const KvAppendArgs& args, i64_t token) {
-  return invalid_value("slot_mapping[" + std::to_string(token) + "]", index_at(args.slot_mapping, token),
-                       "the pool has " + std::to_string(args.kv.pages) + " pages of " +
-                           std::to_string(args.spec.kv.page_size) + " tokens");
-}
-
 }  // namespace
 
 Status kv_append(BackendContext& context, const KvAppendPlan& plan, const KvAppendArgs& args, const fovea_exec& exec) {
@@ -38,7 +32,7 @@ Status kv_append(BackendContext& context, const KvAppendPlan& plan, const KvAppe
   const KvAppendSpec& s = args.spec;
   i64_t past = -1;
   FOVEA_TRY(check_tokens(args, past));
-  if (past >= 0) FOVEA_TRY(report(exec, slot_past_pool(args, past)));
+  if (past >= 0) FOVEA_TRY(report(exec, slot_past_pool(args, past, index_at(args.slot_mapping, past))));
   const i64_t kv_size = i64_t{s.kv.heads} * (i64_t{s.kv.d_k} + s.kv.d_v);
   const i64_t token_size = kv_size + s.q_heads * s.d_q;
   const i64_t block = std::max<i64_t>(1, 16384 / token_size);  // tokens per task: enough work to hand out
@@ -47,8 +41,7 @@ Status kv_append(BackendContext& context, const KvAppendPlan& plan, const KvAppe
     bad += append_tokens(c.isa, args, plan.table, i * block, std::min(s.tokens, (i + 1) * block));
   });
   if (bad == 0) return {};
-  return report(exec, {FOVEA_INVALID_VALUE,
-                       "kv_append: " + std::to_string(bad) + " vectors of K or V hold NaN or Inf: stored as zeros"});
+  return report(exec, vectors_not_finite(bad));
 }
 
 }  // namespace fovea::cpu

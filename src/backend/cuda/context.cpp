@@ -7,6 +7,7 @@
 
 #include "backend/cuda/cubin.h"
 #include "backend/cuda/on_threads.h"
+#include "backend/cuda/operations.h"
 #include "plan/catalogue.h"
 
 namespace fovea::cuda {
@@ -266,7 +267,11 @@ Status CudaContext::save_kernels(const std::string& path) const {
 }
 
 const Backend& backend() {
-  static constexpr Backend kBackend = {.name = "cuda", .device_type = FOVEA_CUDA, .create = CudaContext::create};
+  static constexpr Backend kBackend = {.name = "cuda",
+                                       .device_type = FOVEA_CUDA,
+                                       .create = CudaContext::create,
+                                       .merge_states = cuda::merge_states,
+                                       .kv_append = cuda::kv_append};
   return kBackend;
 }
 

@@ -27,6 +27,12 @@ Status check_shape(const CudaContext& context, const Kernel& kernel, const Launc
 
 }  // namespace
 
+Status check_parameters(const CudaContext& context, const KernelUse& use, size_t bytes) {
+  if (!context.has_device() || context.driver().version() >= 12010) return {};
+  return unsupported("launching " + name(use.request) + ": " + std::to_string(bytes) +
+                     " bytes of parameters need a driver of CUDA 12.1");
+}
+
 Status launch_raw(const CudaContext& context, const KernelUse& use, const LaunchShape& shape, const void* args,
                   void* stream) {
   if (!context.has_device()) return unsupported("a context made with arch has no device to run on");

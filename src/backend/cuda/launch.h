@@ -21,6 +21,10 @@ struct LaunchShape {
                             // kernel must execute griddepcontrol.wait before it reads what that one wrote
 };
 
+// Bytes of kernel parameters that every driver takes, and that those of CUDA 12.1 and later take.
+inline constexpr size_t kParameterBytes = 4096, kMostParameterBytes = 32764;
+Status check_parameters(const CudaContext& context, const KernelUse& use, size_t bytes);
+
 // An error names the kernel and the driver's call.
 Status launch_raw(const CudaContext& context, const KernelUse& use, const LaunchShape& shape, const void* args,
                   void* stream);
@@ -29,7 +33,8 @@ Status launch_raw(const CudaContext& context, const KernelUse& use, const Launch
 template <class Args>
 Status launch(const CudaContext& context, const KernelUse& use, const LaunchShape& shape, const Args& args,
               void* stream) {
-  static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= 4096, "a block of kernel parameters");
+  static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= kMostParameterBytes);
+  if constexpr (sizeof(Args) > kParameterBytes) FOVEA_TRY(check_parameters(context, use, sizeof(Args)));
   return launch_raw(context, use, shape, &args, stream);
 }
 

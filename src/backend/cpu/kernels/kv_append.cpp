@@ -19,12 +19,11 @@
 #include "backend/cpu/kernels/lanes-inl.h"
 #include "backend/cpu/kernels/rope-inl.h"
 #include "backend/cpu/kernels/rows-inl.h"
+#include "shared/kv/scale.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::cpu {
 namespace HWY_NAMESPACE {
-
-constexpr float kLargestE4m3 = 448.0f;
 
 // The same steps and bits as `norm` of kind rms.
 void RmsNorm(const View& weight, float eps, float offset, float* x, i64_t n) {
@@ -67,23 +66,12 @@ void EncodeRow(Dtype type, const float* x, float scale, char* to, i64_t n) {
   });
 }
 
-// max|x| / 448 in the scale's type: to nearest, but upwards where that type has lost digits (a subnormal scale rounded
-// down would saturate the largest elements), and never zero or infinite. Returns what was stored.
+// Returns the scale that was stored.
 float StoreScale(Dtype type, float most, char* to) {
-  float scale = most / kLargestE4m3;
-  if (scale < 0x1p-126f && scale * kLargestE4m3 < most) scale = float_of_bits(bits_of_float(scale) + 1);
-  if (type == Dtype::f32) {
-    __builtin_memcpy(to, &scale, sizeof scale);
-    return scale;
-  }
-  const bool half = type == Dtype::f16;
-  const auto value = [half](u16_t h) { return half ? f16_to_f32(h) : bf16_to_f32(h); };
-  const u16_t smallest_normal = half ? 0x0400 : 0x0080, largest = half ? 0x7BFF : 0x7F7F;
-  u16_t h = half ? f32_to_f16(scale) : f32_to_bf16(scale);
-  if (h < smallest_normal && value(h) < scale) ++h;
-  if (h > largest) h = largest;
-  __builtin_memcpy(to, &h, sizeof h);
-  return value(h);
+  float value = 0;
+  const u32_t bits = computed_scale(type, most, value);
+  __builtin_memcpy(to, &bits, static_cast<size_t>(dtype_block_bytes(type)));  // little-endian
+  return value;
 }
 
 void StoreZeroScale(Dtype type, char* to) {

@@ -6,8 +6,7 @@
 //                                                       instruction set
 //   NeoX: a, b = x[i], x[i + rotary_dim / 2]            GPT-J: a, b = x[2 i], x[2 i + 1]
 //
-// cos and sin: the angle less the nearest multiple of pi / 2 (a two-part constant: exact to 2^-53 of the angle), then a
-// polynomial. Error before the final rounding to f32: below 1e-11 plus 2^-51 of the angle, 5e-10 at position 10^6.
+// cos and sin are those of shared/angle.h.
 #if defined(FOVEA_CPU_ROPE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FOVEA_CPU_ROPE_INL_H_
 #undef FOVEA_CPU_ROPE_INL_H_
@@ -16,6 +15,7 @@
 #endif
 
 #include "backend/cpu/kernels/convert-inl.h"
+#include "shared/angle.h"
 #include "shared/rope.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -39,20 +39,17 @@ HWY_INLINE F64Vec Polynomial(F64Tag d, F64Vec z, const double (&coefficients)[n]
   return sum;
 }
 
-// angle: not negative, below 2^50.
+// cos_sin of shared/angle.h, step by step.
 HWY_INLINE void SinCos(F64Tag d, F64Vec angle, F64Vec& sin, F64Vec& cos) {
   const hn::RebindToUnsigned<F64Tag> du;
-  static constexpr double kSin[] = {1.0, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800};
-  static constexpr double kCos[] = {1.0, -1.0 / 2, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600};
-  constexpr double kHighHalfPi = 0x1.921fb544p+0, kLowHalfPi = 0x1.0b4611a626331p-34;  // their sum is pi / 2
-  // Adding 1.5 * 2^52 leaves the nearest integer in the low bits of the sum.
-  const F64Vec magic = hn::Set(d, 0x1.8p52);
-  const F64Vec shifted = hn::Add(hn::Mul(angle, hn::Set(d, 0x1.45f306dc9c883p-1)), magic);
-  const F64Vec turns = hn::Sub(shifted, magic);  // quarter turns
-  const F64Vec high = hn::Sub(angle, hn::Mul(turns, hn::Set(d, kHighHalfPi)));
-  const F64Vec r = hn::Sub(high, hn::Mul(turns, hn::Set(d, kLowHalfPi)));
+  static constexpr AnglePolynomials p;
+  const F64Vec nearest = hn::Set(d, p.nearest);
+  const F64Vec shifted = hn::Add(hn::Mul(angle, hn::Set(d, p.two_over_pi)), nearest);
+  const F64Vec turns = hn::Sub(shifted, nearest);
+  const F64Vec high = hn::Sub(angle, hn::Mul(turns, hn::Set(d, p.high_half_pi)));
+  const F64Vec r = hn::Sub(high, hn::Mul(turns, hn::Set(d, p.low_half_pi)));
   const F64Vec z = hn::Mul(r, r);
-  const F64Vec s = hn::Mul(r, Polynomial(d, z, kSin)), c = Polynomial(d, z, kCos);
+  const F64Vec s = hn::Mul(r, Polynomial(d, z, p.sin)), c = Polynomial(d, z, p.cos);
   const auto quarter = hn::BitCast(du, shifted);
   const auto odd = hn::RebindMask(d, hn::TestBit(quarter, hn::Set(du, 1u)));
   const auto two = hn::Set(du, 2u);

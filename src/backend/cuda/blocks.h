@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a call's arguments to the kernel's block of parameters and the shape of its launch, apart from the launch
+// itself: tests run kernels on the host with them.
+#pragma once
+
+#include "backend/cuda/launch.h"
+#include "plan/kv_append.h"
+#include "plan/merge_states.h"
+
+namespace fovea::cuda {
+
+KvAppendBlock kv_append_block(const KvAppendPlan& plan, const KvAppendArgs& args);
+LaunchShape kv_append_shape(const KvAppendBlock& block, int sm_count);
+
+// capacity: kFewParts or kMaxParts.
+template <int capacity>
+MergeStatesBlock<capacity> merge_states_block(const MergeStatesPlan& plan, const MergeStatesArgs& args);
+LaunchShape merge_states_shape(i64_t rows, int lanes);
+
+}  // namespace fovea::cuda

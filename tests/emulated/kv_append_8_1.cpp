@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// kv_append<width=8, units=1>. The kernel and all it includes live in a namespace of their own: other constants make
+// other functions of the same names.
+#include "emulated/kernels.h"
+
+#define fovea fovea_append_8_1
+#define kv_append kv_append_kernel_8_1
+namespace fovea::config {
+enum : int { width = 8, units = 1 };
+}
+#include "backend/cuda/kernels/kv_append.cuh"
+#undef kv_append
+
+void emulated::kv_append_8_1(const void* args, simt::Dim grid, simt::Dim block) {
+  const auto& a = *static_cast<const fovea::KvAppendBlock*>(args);
+  simt::run(grid, block, [&] { fovea::kv_append_kernel_8_1(a); });
+}
