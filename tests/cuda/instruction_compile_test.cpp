@@ -90,13 +90,39 @@ TEST(InstructionWgmma, CompilesForHopper) {
   }
 }
 
-TEST(InstructionFiles, NameWhatTheirArchitectureLacks) {
+// The first architecture of each row of the table is the first that the compiler lets through.
+TEST(InstructionFiles, NoOlderArchitectureHasThem) {
   SKIP_WITHOUT_NVRTC();
-  Compiled out;
-  const Status status =
-      compile(*machine_nvrtc(), instruction_request("mma_sm80", "mma_m16n8k16_f16", {}, {75, '\0'}), out);
-  EXPECT_FALSE(status.ok());
-  EXPECT_NE(status.message().find("requires .target sm_80 or higher"), std::string::npos) << status.message();
+  int refused = 0;
+  for (const InstructionFile& file : instruction_files()) {
+    const CudaArchRow* older = nullptr;
+    for (const CudaArchRow& row : kCudaArchs) {
+      if (row.arch.number < file.oldest) older = &row;
+    }
+    const Nvrtc* nvrtc = older != nullptr ? compiler_for(older->arch) : nullptr;
+    if (nvrtc == nullptr) continue;
+    Compiled out;
+    const Status status =
+        compile(*nvrtc, instruction_request(file.name, file.entries[0], file.constants, older->arch), out);
+    EXPECT_FALSE(status.ok()) << file.name << " compiles for sm_" << fovea::name(older->arch);
+    EXPECT_NE(status.message().find(" requires .target sm_" + std::to_string(file.oldest)), std::string::npos)
+        << status.message();
+    ++refused;
+  }
+  EXPECT_GE(refused, 14);
+}
+
+TEST(InstructionWgmma, ExistsOnHopperAlone) {
+  SKIP_WITHOUT_NVRTC();
+  for (const char* name : {"89", "100f", "110f", "120f"}) {
+    const CudaArch arch = find_cuda_arch(name)->arch;
+    if (compiler_for(arch) == nullptr) continue;
+    Compiled out;
+    const Status status =
+        compile(*compiler_for(arch), instruction_request("wgmma", "wgmma", wgmma_forms()[0].constants(), arch), out);
+    EXPECT_FALSE(status.ok()) << name;
+    EXPECT_NE(status.message().find("'wgmma"), std::string::npos) << status.message();
+  }
 }
 
 }  // namespace
