@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// fovea info: what this build can do on this machine.
+// fovea info: what this build can do on this machine, and what a bundle holds.
 #include <fovea/fovea.hpp>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,8 @@ void add_cuda(const DeviceInfo& info, nlohmann::json* device) {
                                 {"driver", info.driver},
                                 {"nvrtc", info.nvrtc},
                                 {"bundle", info.bundle},
-                                {"cache", info.cache}};
+                                {"cache", info.cache},
+                                {"kernels", info.kernels_loaded}};
   device->update(facts);
 }
 
@@ -96,6 +98,10 @@ void add_device(const nlohmann::json& device, Table* table) {
   for (const char* key : {"driver", "nvrtc", "bundle", "cache"}) {
     if (device.contains(key)) table->row({std::string("  ") + key, text(key)});
   }
+  if (device.contains("kernels")) {
+    table->row({"  loaded", std::to_string(device["kernels"].get<int>()) +
+                                " kernels; plans load theirs, and --bundle FILE lists those of a bundle"});
+  }
 }
 
 // Everything was written, or an error.
@@ -126,6 +132,33 @@ int print_support() {
   return finish();
 }
 
+int print_bundle(const std::string& path, bool json) {
+  std::istringstream lines(bundle_kernels(path));
+  std::string about, line;
+  std::getline(lines, about);
+  nlohmann::json document = {{"bundle", path}, {"about", about}, {"kernels", nlohmann::json::array()}};
+  if (!json) std::cout << path << ": " << about << "\n";
+  while (std::getline(lines, line)) {
+    if (!json) {
+      std::cout << line << "\n";
+      continue;
+    }
+    // "<key> <name> <bytes> bytes, .."; the name may hold spaces
+    const size_t key_end = line.find(' '), words = line.rfind(" bytes, "), number = line.rfind(' ', words - 1);
+    nlohmann::json kernel = {{"key", line.substr(0, key_end)},
+                             {"name", line.substr(key_end + 1, number - key_end - 1)},
+                             {"bytes", std::stoll(line.substr(number + 1))}};
+    std::istringstream numbers(line.substr(words + 8));
+    for (std::string value, what; numbers >> value >> what;) {
+      if (what.back() == ',') what.pop_back();
+      kernel[what] = std::stoi(value);
+    }
+    document["kernels"].push_back(kernel);
+  }
+  if (json) std::cout << document.dump(2) << "\n";
+  return finish();
+}
+
 }  // namespace
 
 Command add_info(CLI::App& app) {
@@ -134,7 +167,12 @@ Command add_info(CLI::App& app) {
   CLI::Option* as_json = options->add_flag("--json", *json, "print JSON");
   options->add_flag("--support", *support, "print what each operation takes on the CPU, as Markdown")
       ->excludes(as_json);
-  return {options, [json, support] { return *support ? print_support() : run(*json); }};
+  const auto bundle = std::make_shared<std::string>();
+  options->add_option("--bundle", *bundle, "list the kernels of this bundle")->type_name("FILE")->excludes("--support");
+  return {options, [json, support, bundle] {
+            if (!bundle->empty()) return print_bundle(*bundle, *json);
+            return *support ? print_support() : run(*json);
+          }};
 }
 
 }  // namespace fovea::app

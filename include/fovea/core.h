@@ -174,6 +174,10 @@ FOVEA_API fovea_status fovea_context_info(const fovea_context* context, fovea_de
 FOVEA_API fovea_status fovea_context_kernels(const fovea_context* context, char* text, uint64_t size, uint64_t* needed);
 /* Writes the kernels of a context made with `arch` as a bundle: prebuilt for the plans that it was asked for. */
 FOVEA_API fovea_status fovea_context_save_kernels(const fovea_context* context, const char* path);
+/* What the bundle `path` holds, whatever it was made for: a line with architecture, count, compiler and sources, then
+ * the kernels, one a line: key, name, bytes, registers, local and shared bytes, threads of a block. Reads all of it, so
+ * that damage shows. */
+FOVEA_API fovea_status fovea_bundle_kernels(const char* path, char* text, uint64_t size, uint64_t* needed);
 
 /* `params` is the parameter struct of the operation `op` (params.h). Pointers in its tensors may be null. */
 FOVEA_API fovea_support fovea_supports(fovea_context* context, int32_t op, const void* params); /* reason: last_error */

@@ -247,6 +247,16 @@ class HostWorkspace {
   std::vector<std::byte> scratch_, sync_;
 };
 
+// What a bundle of kernels holds: see fovea_bundle_kernels.
+inline std::string bundle_kernels(const std::string& path) {
+  uint64_t needed = 0;
+  detail::check(fovea_bundle_kernels(path.c_str(), nullptr, 0, &needed));
+  std::string text(needed, '\0');
+  detail::check(fovea_bundle_kernels(path.c_str(), text.data(), needed, nullptr));
+  text.resize(needed - 1);
+  return text;
+}
+
 // The book-keeping of a paged cache: see page_pool.h.
 class PagePool {
  public:

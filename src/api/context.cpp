@@ -7,6 +7,7 @@
 
 #include "backend/cpu/context.h"
 #include "backend/cuda/context.h"
+#include "backend/cuda/list_bundle.h"
 #include "base/struct_size.h"
 #include "fovea/fovea.h"
 
@@ -86,6 +87,15 @@ fovea_status fovea_context_save_kernels(const fovea_context* context, const char
     if (context == nullptr) return fovea::invalid_value("context", "null", "must be a context");
     if (path == nullptr) return fovea::invalid_value("path", "null", "must name a file");
     return context->state->save_kernels(path);
+  });
+}
+
+fovea_status fovea_bundle_kernels(const char* path, char* text, uint64_t size, uint64_t* needed) {
+  return guarded([&]() -> Status {
+    if (path == nullptr) return fovea::invalid_value("path", "null", "must name a file");
+    std::string list;
+    FOVEA_TRY(fovea::cuda::list_bundle(path, list));
+    return fovea::copy_text(list, text, size, needed);
   });
 }
 

@@ -82,6 +82,13 @@ TEST(DeviceKernels, ThePlanOfAnArchitectureCannotRun) {
   EXPECT_NE(context.kernels().find("kv_append<width=8, units=1> compiled"), std::string::npos);
 }
 
+TEST(DeviceKernels, ABundleThatIsNoneIsRefusedByName) {
+  EXPECT_EQ(fovea_bundle_kernels("/none", nullptr, 0, nullptr), FOVEA_IO);
+  EXPECT_EQ(fovea_bundle_kernels(nullptr, nullptr, 0, nullptr), FOVEA_INVALID_VALUE);
+  EXPECT_EQ(std::string(fovea_last_error()), "path is null: must name a file");
+  EXPECT_THROW(fovea::bundle_kernels("/none"), fovea::Error);
+}
+
 TEST(DeviceKernels, NullArgumentsAreNamed) {
   uint64_t needed = 0;
   EXPECT_EQ(fovea_context_kernels(nullptr, nullptr, 0, &needed), FOVEA_INVALID_VALUE);

@@ -66,8 +66,19 @@ TEST(Cli, Info) {
   EXPECT_EQ(document["operations"][0], "attention");
 }
 
+TEST(Cli, InfoSaysWhyThereIsNoDevice) {
+  const Outcome r = fovea({"info"});
+  EXPECT_TRUE(r.out.find("cuda:0") != std::string::npos ||
+              r.out.find("not available: no CUDA driver") != std::string::npos ||
+              r.out.find("not available: the CUDA driver finds no device") != std::string::npos)
+      << r.out;
+}
+
 TEST(Cli, FaultsAreOneLineAndExitCode2) {
   const Folder folder;
+  expect_fault({"info", "--bundle", folder.path + "/none"}, "cannot open it");
+  expect_fault({"info", "--bundle", folder.write("b", "no bundle")}, "is not a kernel bundle");
+  expect_fault({"info", "--bundle", "b", "--support"}, "--support");
   const std::string text = folder.write("text.gguf", "hello, I am no model");
   const std::string empty = folder.write("empty.txt", "\n\n");
   const std::string other =

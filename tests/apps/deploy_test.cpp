@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fovea/fovea.hpp>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
@@ -278,6 +279,11 @@ TEST(CompileCommand, ItsBundleServesTheModelWithoutACompiler) {
       EXPECT_EQ(bench::supports(deployed, c.op, c.shape).answer, FOVEA_SUPPORT_YES) << arch << " " << c.what;
     }
     EXPECT_GT(served, 0u);
+    const Outcome info = fovea({"info", "--bundle", bundle, "--json"});
+    ASSERT_EQ(info.code, 0) << info.err;
+    const nlohmann::json document = nlohmann::json::parse(info.out);
+    EXPECT_EQ(document["about"].get<std::string>().rfind(std::string("sm_") + arch + ", ", 0), 0u) << info.out;
+    EXPECT_FALSE(document["kernels"].empty());
   }
 }
 
