@@ -3,6 +3,7 @@
 // Grid: ceil(n / block) blocks of `block` threads. Shared memory: float tile[block].
 #pragma once
 
+#include "backend/cuda/kernels/ptx/dependent.cuh"
 #include "shared/params/selftest.h"
 
 namespace fovea {
@@ -10,8 +11,7 @@ namespace fovea {
 extern "C" __global__ void __launch_bounds__(config::block) selftest(const __grid_constant__ SelftestArgs args) {
   extern __shared__ float tile[];
 #if __CUDA_ARCH__ >= 900
-  // Launched early (programmatic dependent launch), its inputs are there only now. PTX ISA: griddepcontrol.
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+  ptx::wait_for_grids_ahead();  // launched early, its inputs are there only now
 #endif
   const i64_t first = static_cast<i64_t>(blockIdx.x) * config::block;
   const i64_t left = args.n - first;
