@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "support/cuda_device.h"
 #include "support/internals.h"
 #include "support/tally.h"
 
@@ -64,7 +65,7 @@ std::vector<Backend> devices() {
     add_cuda(all, keep(Context(params)), nullptr);
   } else if (!is("FOVEA_TEST_CUDA", "0")) {
     std::string why_not;
-    TestDevice* device = cuda_device(why_not);
+    TestDevice* device = CudaDevice::instance(why_not);
     if (device != nullptr) add_cuda(all, keep(Context(cuda_params())), device);
     if (device == nullptr && is("FOVEA_TEST_CUDA", "1")) throw std::runtime_error("no CUDA device: " + why_not);
   }
@@ -202,6 +203,11 @@ TestPlan::TestPlan(const Backend& backend, int32_t op, const void* params)
   plan_.reset(raw);
   if (!outcome_) return;
   EXPECT_EQ(fovea_plan_workspace(raw, &bytes_.scratch, &bytes_.sync), FOVEA_OK);
+}
+
+fovea_status TestPlan::launch(const DeviceCall& call) const {
+  begin_uncounted_call();
+  return fovea_plan_run(plan_.get(), call.params(), &call.exec());
 }
 
 Outcome TestPlan::run_any(const void* params, const Exec& exec, uint8_t scratch_fill, const Change& change) const {

@@ -61,6 +61,8 @@ class TestPlan {
   const Outcome& outcome() const { return outcome_; }  // of planning
   WorkspaceBytes workspace() const { return bytes_; }
   std::string explain() const;
+  // Runs with memory that is on the device already, and waits for nothing.
+  fovea_status launch(const DeviceCall& call) const;
 
   using Change = std::function<void(Exec&)>;  // to what a wrong caller would give
   Outcome run_any(const void* params, const Exec& exec = {}, uint8_t scratch_fill = kPoison,

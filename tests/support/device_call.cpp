@@ -52,9 +52,13 @@ DeviceCall::DeviceCall(TestDevice& device, int32_t op, const void* params, Works
   if (exec_.stream == nullptr) exec_.stream = device.stream();
 }
 
-void DeviceCall::upload() {
+void DeviceCall::upload(bool late) {
   if (host_status_ != nullptr) std::memcpy(status_.data(), host_status_, sizeof *host_status_);
-  mirror_.upload();
+  if (late) {
+    mirror_.upload_late();
+  } else {
+    mirror_.upload();
+  }
 }
 
 std::vector<std::string> DeviceCall::download() {

@@ -33,10 +33,13 @@ class DeviceCall {
     return *static_cast<const Params*>(params());
   }
   const Exec& exec() const { return exec_; }
-  void upload();
+  void upload() { upload(false); }
+  void upload_late() { upload(true); }  // see Mirror
   std::vector<std::string> download();  // as Mirror's, and the sync that must be left zero
 
  private:
+  void upload(bool late);
+
   std::unique_ptr<CopiedParams> params_;
   Guarded scratch_, sync_, status_;
   uint32_t* host_status_;

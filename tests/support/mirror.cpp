@@ -28,6 +28,7 @@ Mirror::~Mirror() {
   static_cast<void>(device_.finish());
   for (const Piece& piece : pieces_) device_.release(piece.own);
   device_.release(arena_);
+  device_.release(late_);
 }
 
 bool Mirror::add(const std::string& name, const void* host, Use use) {
@@ -77,7 +78,7 @@ void* Mirror::address(const void* host) const {
   return nullptr;
 }
 
-void Mirror::upload() {
+void Mirror::fill_image() {
   image_.assign(arena_bytes_, std::byte{kPoison});
   for (const Piece& piece : pieces_) {
     if (piece.host.sparse) {
@@ -91,7 +92,22 @@ void Mirror::upload() {
       std::memcpy(image_.data() + piece.offset, piece.host.data, piece.host.size);
     }
   }
+}
+
+void Mirror::upload() {
+  fill_image();
   device_.write(arena_, image_.data(), image_.size());
+}
+
+void Mirror::upload_late() {
+  fill_image();
+  if (late_ == nullptr) late_ = device_.allocate(arena_bytes_);
+  if (late_ == nullptr) return upload();
+  device_.write(late_, image_.data(), image_.size());
+  device_.fill(arena_, kPoison, arena_bytes_);
+  static_cast<void>(device_.finish());
+  device_.delay();
+  device_.copy(arena_, late_, arena_bytes_);
 }
 
 void Mirror::read_dense(const Piece& piece, const std::byte* got, std::vector<std::string>& faults) {

@@ -31,6 +31,9 @@ class Mirror {
   void* address(const void* host) const;  // on the device, of any byte of what was added
 
   void upload();  // poisons the zones too
+  // The same behind a slow producer: what is launched on the device's stream next finds the contents only if it waits
+  // its turn; before, there is poison. Pieces with allocations of their own are there at once.
+  void upload_late();
   // Copies outputs back. What went wrong, a line each: a changed zone or input, an error of the device.
   std::vector<std::string> download();
 
@@ -44,6 +47,7 @@ class Mirror {
     size_t offset = 0;         // in the arena
   };
   bool place_alone(Piece& piece);
+  void fill_image();  // and uploads what is not in the arena
   void read_sparse(const Piece& piece, std::vector<std::string>& faults);
   void read_dense(const Piece& piece, const std::byte* got, std::vector<std::string>& faults);
   void check_zones(std::vector<std::string>& faults);
@@ -53,6 +57,7 @@ class Mirror {
   std::vector<Piece> pieces_;
   std::vector<std::byte> image_;  // the arena's contents
   std::byte* arena_ = nullptr;
+  std::byte* late_ = nullptr;  // the contents before they are due
   size_t arena_bytes_ = 0;
 };
 

@@ -144,6 +144,11 @@ class Listener final : public ::testing::EmptyTestEventListener {
     }
     const char* path = std::getenv("FOVEA_TEST_REPORT");
     if (path != nullptr && *path != '\0') write_report(path);
+    path = std::getenv("FOVEA_TEST_SAVE");
+    if (path != nullptr && *path != '\0' && tally().context != nullptr) {
+      const fovea_status code = fovea_context_save_kernels(tally().context->get(), path);
+      std::printf("%s: %s\n", path, code == FOVEA_OK ? "saved" : fovea_last_error());
+    }
   }
 };
 
