@@ -74,7 +74,7 @@ void open_cublaslt(const std::string& where, Cublaslt& api) {
     if (where.empty()) {
       paths.insert(paths.end(), {file, "/usr/local/cuda/lib64/" + file});
     } else {
-      paths.push_back(where + "/" + file);
+      paths.push_back(std::string(where).append("/").append(file));
     }
   }
   if (!where.empty()) paths.push_back(where);

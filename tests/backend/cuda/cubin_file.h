@@ -13,10 +13,12 @@
 
 namespace fovea::cuda {
 
+// `smem_bytes` is the size of the section: from 9.0 on 1024 bytes of it are the driver's.
 inline std::string cubin_file(const std::string& entry, const Resources& used = {.registers = 24, .max_threads = 128}) {
   struct Part {
     std::string name, data;
     uint32_t type;
+    uint64_t bytes = 0;  // of a section that has none in the file
   };
   const auto words = [](std::initializer_list<uint32_t> values) {
     std::string bytes;
@@ -34,6 +36,7 @@ inline std::string cubin_file(const std::string& entry, const Resources& used = 
       {".symtab", std::string(reinterpret_cast<const char*>(symbols), sizeof symbols), SHT_SYMTAB},
       {".nv.info", words({kRegCount, 1, u32(used.registers), kFrameSize, 1, u32(used.local_bytes)}), SHT_PROGBITS},
       {".nv.info." + entry, words({kMaxThreads, u32(used.max_threads), 1, 1}), SHT_PROGBITS},
+      {".nv.shared." + entry, "", SHT_NOBITS, static_cast<uint64_t>(used.smem_bytes)},
       {".shstrtab", "", SHT_STRTAB}};
   std::string names;
   std::vector<Elf64_Shdr> rows(parts.size());
@@ -52,7 +55,7 @@ inline std::string cubin_file(const std::string& entry, const Resources& used = 
   for (size_t i = 0; i < parts.size(); ++i) {
     rows[i].sh_type = parts[i].type;
     rows[i].sh_offset = sizeof header + body.size();
-    rows[i].sh_size = parts[i].data.size();
+    rows[i].sh_size = parts[i].data.size() + parts[i].bytes;
     body += parts[i].data;
   }
   header.e_shoff = sizeof header + body.size();

@@ -74,11 +74,15 @@ TEST_P(CubinOf, SaysWhatTheCompilerSays) {
 
 TEST(Cubin, ReadsAFileWithoutCode) {
   Resources used;
-  const std::string file = cubin_file("run", {.registers = 40, .local_bytes = 16, .max_threads = 256});
+  const std::string file =
+      cubin_file("run", {.registers = 40, .local_bytes = 16, .smem_bytes = 1200, .max_threads = 256});
   ASSERT_TRUE(read_resources(file, "run", {80, '\0'}, used).ok());
   EXPECT_EQ(used.registers, 40);
   EXPECT_EQ(used.local_bytes, 16);
   EXPECT_EQ(used.max_threads, 256);
+  EXPECT_EQ(used.smem_bytes, 1200);
+  ASSERT_TRUE(read_resources(file, "run", {90, 'a'}, used).ok());
+  EXPECT_EQ(used.smem_bytes, 1200 - 1024);
   EXPECT_FALSE(read_resources(file, "ru", {80, '\0'}, used).ok());
 }
 
