@@ -277,22 +277,38 @@ bool check_attention(const AttentionCase& c, Rng& rng) {
 }
 
 std::vector<AttentionCase> narrow_forms(const AttentionCase& c) {
-  const auto wide = [](const KvSpec& s) {
-    return s.k.codec == FOVEA_CODEC_F32 && (s.v_in_k || s.v.codec == s.k.codec);
-  };
-  const bool any_device = backends(FOVEA_OP_ATTENTION).size() > backends().size();
-  if (!any_device || c.q_dtype != FOVEA_F32 || !std::all_of(c.kv.begin(), c.kv.end(), wide)) return {};
+  if (backends(FOVEA_OP_ATTENTION).size() == backends().size()) return {};
   static int turn = 0;
-  const bool bf16 = ++turn % 2 == 0;
+  ++turn;
+  const bool wide_q = c.q_dtype == FOVEA_F32;
+  const int32_t kind = c.q_dtype == FOVEA_F16 || c.q_dtype == FOVEA_BF16 ? c.q_dtype
+                       : turn % 2                                        ? FOVEA_F16
+                                                                         : FOVEA_BF16;
+  bool changed = false;
+  const auto narrow = [&](SideSpec& side) {
+    const SideSpec before = side;
+    if (side.codec != FOVEA_CODEC_FP8) side.codec = kind;  // the codecs have the numbers of their types
+    if (side.scale_kind == FOVEA_SCALE_GROUP) side.scale_kind = FOVEA_SCALE_TOKEN_HEAD, side.scale_group = 0;
+    changed = changed || before.codec != side.codec || before.scale_kind != side.scale_kind;
+  };
   AttentionCase cache = c;
   for (KvSpec& s : cache.kv) {
-    s.k.codec = bf16 ? FOVEA_CODEC_BF16 : FOVEA_CODEC_F16;
-    if (!s.v_in_k) s.v.codec = s.k.codec;
+    narrow(s.k);
+    if (!s.v_in_k) narrow(s.v);
+    changed = changed || (s.d_rope > 0 && s.rope_dtype != kind);
+    if (s.d_rope > 0) s.rope_dtype = kind;
+    for (SideSpec KvSpec::*side : {&KvSpec::k, &KvSpec::v}) {  // one codec for all segments
+      changed = changed || (s.*side).codec != (cache.kv[0].*side).codec;
+      s.*side = cache.kv[0].*side;
+    }
   }
-  AttentionCase all = cache;
-  all.q_dtype = bf16 ? FOVEA_BF16 : FOVEA_F16;
-  if (all.out_dtype == FOVEA_F32 && turn % 4 < 2) all.out_dtype = all.q_dtype;
-  return {cache, all};
+  std::vector<AttentionCase> forms;
+  if (changed) forms.push_back(cache);
+  if (!wide_q) return forms;
+  cache.q_dtype = kind;
+  if (cache.out_dtype == FOVEA_F32 && turn % 4 < 2) cache.out_dtype = kind;
+  forms.push_back(cache);
+  return forms;
 }
 
 void check_option(const AttentionCase& c, const std::function<void(fovea_attention_params&)>& without) {
