@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulated/backend.h"
 
+#include <cstring>
+#include <stdexcept>
+
 #include "api/context.h"
 #include "backend/cpu/context.h"
 #include "backend/cuda/blocks.h"
@@ -20,13 +23,22 @@ simt::Dim dim(const cuda::Dim3& d) {
   return {d.x, d.y, d.z};
 }
 
+// A place for the kernel, and poison in it and around it.
+void check_smem(const cuda::LaunchShape& shape) {
+  for (size_t i = shape.smem_bytes; i < sizeof simt::dynamic_memory; ++i) {
+    if (simt::dynamic_memory[i] != '\x5A') throw std::logic_error("the kernel wrote beyond its shared memory");
+  }
+}
+
 void launch_append(const KvAppendPlan& plan, const KvAppendBlock& block) {
-  const cuda::LaunchShape shape = cuda::kv_append_shape(block, 2);
+  const cuda::LaunchShape shape = cuda::kv_append_shape(plan, block, 32);
   const auto& constants = plan.kernels[0].request.constants;
   const auto kernel = constants[0].value == 1   ? emulated::kv_append_1_16
                       : constants[1].value == 1 ? emulated::kv_append_8_1
                                                 : emulated::kv_append_8_2;
+  std::memset(simt::dynamic_memory, 0x5A, sizeof simt::dynamic_memory);
   kernel(&block, dim(shape.grid), dim(shape.block));
+  check_smem(shape);
 }
 
 // As the CPU's: positions are errors of every call, not of checked ones alone.

@@ -11,6 +11,10 @@ enum : int { width = 1, units = 16 };
 #include "backend/cuda/kernels/kv_append.cuh"
 #undef kv_append
 
+char* fovea::dynamic_smem() {
+  return simt::dynamic_memory;
+}
+
 void emulated::kv_append_1_16(const void* args, simt::Dim grid, simt::Dim block) {
   const auto& a = *static_cast<const fovea::KvAppendBlock*>(args);
   simt::run(grid, block, [&] { fovea::kv_append_kernel_1_16(a); });

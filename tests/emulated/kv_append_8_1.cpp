@@ -11,6 +11,10 @@ enum : int { width = 8, units = 1 };
 #include "backend/cuda/kernels/kv_append.cuh"
 #undef kv_append
 
+char* fovea::dynamic_smem() {
+  return simt::dynamic_memory;
+}
+
 void emulated::kv_append_8_1(const void* args, simt::Dim grid, simt::Dim block) {
   const auto& a = *static_cast<const fovea::KvAppendBlock*>(args);
   simt::run(grid, block, [&] { fovea::kv_append_kernel_8_1(a); });

@@ -16,6 +16,8 @@ struct Dim {
 
 inline Dim thread_idx, block_idx, block_dim, grid_dim;  // of the thread that runs
 
+alignas(16) inline char dynamic_memory[96 << 10];  // shared by the threads of a block
+
 // Runs the kernel for every block of the grid. Throws std::logic_error where threads wait for each other in vain.
 void run(Dim grid, Dim block, const std::function<void()>& kernel);
 

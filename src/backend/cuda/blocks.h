@@ -10,7 +10,8 @@
 namespace fovea::cuda {
 
 KvAppendBlock kv_append_block(const KvAppendPlan& plan, const KvAppendArgs& args);
-LaunchShape kv_append_shape(const KvAppendBlock& block, int sm_count);
+// resident_warps: that the device holds at once.
+LaunchShape kv_append_shape(const KvAppendPlan& plan, const KvAppendBlock& block, i64_t resident_warps);
 
 // capacity: kFewParts or kMaxParts.
 template <int capacity>

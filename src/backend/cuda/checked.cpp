@@ -28,6 +28,7 @@ Status CheckedCall::open() {
   FOVEA_TRY(refuse_capture(context_, stream_));
   const ScopedContext scope(context_.primary());
   FOVEA_TRY(scope.status());
+  const RelaxedCapture relaxed(context_.driver());  // allocating must not spoil captures of other threads
   DevicePtr memory = 0;
   FOVEA_TRY(context_.driver().call(context_.driver().api().mem_alloc, &memory, sizeof(CheckReport)));
   report_ = reinterpret_cast<CheckReport*>(memory);

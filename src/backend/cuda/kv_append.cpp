@@ -12,17 +12,24 @@ namespace fovea::cuda {
 
 namespace {
 
-constexpr int kMostWarps = 8;     // of a block, as the kernel's launch bound
-constexpr int kBlocksPerSm = 16;  // more tokens than that are walked by the same blocks
+constexpr i64_t kMostWarps = 8;  // of a block, as the kernel's launch bound
 
-IndexView index_view(const View& v) {
-  return {.data = v.data,
-          .dtype = v.dtype,
-          .rank = v.rank,
-          .block = v.block,
-          .block_bytes = v.block_bytes,
-          .shape = {v.shape[0], v.shape[1]},
-          .stride = {v.stride[0], v.stride[1]}};
+// Registers are what limits this kernel: 65536 of an SM, handed out to warps by 256.
+i64_t resident_warps(const CudaContext& context, const KernelUse& use) {
+  const auto* kernel = static_cast<const Kernel*>(use.loaded);
+  const i64_t registers = kernel == nullptr ? 128 : std::max(kernel->registers, 32);
+  return context.caps.sm_count * (65536 / ((registers * 32 + 255) / 256 * 256));
+}
+
+// Rank 1 or 2.
+AppendNumbers numbers_of(const View& v) {
+  if (!v.given()) return {};
+  const i64_t bytes = v.block_bytes;
+  const bool rows = v.rank == 2;
+  return {.data = static_cast<const char*>(v.data),
+          .row_stride = rows ? v.stride[0] * bytes : 0,
+          .stride = v.stride[rows ? 1 : 0] * bytes,
+          .wide = v.dtype == Dtype::i64};
 }
 
 // [tokens, heads, d]
@@ -97,7 +104,8 @@ Status check_indices(const CudaContext& context, const KvAppendPlan& plan, const
                      const KvAppendBlock& block, void* stream, CheckedCall& checked) {
   KvAppendBlock look = block;
   look.check_only = 1;
-  FOVEA_TRY(launch(context, plan.kernels[0], kv_append_shape(look, context.caps.sm_count), look, stream));
+  FOVEA_TRY(launch(context, plan.kernels[0], kv_append_shape(plan, look, resident_warps(context, plan.kernels[0])),
+                   look, stream));
   CheckReport report;
   FOVEA_TRY(checked.finish(report));
   const u64_t position = report.first[static_cast<int>(AppendReport::position)];
@@ -125,7 +133,7 @@ KvAppendBlock kv_append_block(const KvAppendPlan& plan, const KvAppendArgs& a) {
   block.rows[0] = k_rows(a, plan.shape[0]);
   if (!a.spec.kv.v_in_k) block.rows[1] = v_rows(a, plan.shape[1]);
   if (a.q.given()) block.rows[2] = q_rows(a, plan.shape[2]);
-  block.slot_mapping = index_view(a.slot_mapping);
+  block.slot_mapping = numbers_of(a.slot_mapping);
   block.norm_eps = a.norm_eps;
   block.norm_weight_offset = a.norm_weight_offset;
   const RotarySpec& rotary = a.spec.rotary;
@@ -134,19 +142,32 @@ KvAppendBlock kv_append_block(const KvAppendPlan& plan, const KvAppendArgs& a) {
   block.style = rotary.style;
   block.position_rows = rotary.position_rows;
   block.position_limit = position_limit(rotary, a.rotary);
-  block.positions = index_view(a.rotary.positions);
-  block.cos = index_view(a.rotary.cos);
-  block.sin = index_view(a.rotary.sin);
+  block.positions = numbers_of(a.rotary.positions);
+  block.cos = numbers_of(a.rotary.cos);
+  block.sin = numbers_of(a.rotary.sin);
   block.table = plan.table;
   return block;
 }
 
-LaunchShape kv_append_shape(const KvAppendBlock& block, int sm_count) {
+LaunchShape kv_append_shape(const KvAppendPlan& plan, const KvAppendBlock& block, i64_t resident_warps) {
   i64_t tasks = 0;  // of a token, one warp each
-  for (const AppendRows& rows : block.rows) tasks += (i64_t{rows.heads} * rows.shape.lanes + 31) / 32;
-  const i64_t blocks = std::min(block.tokens, i64_t{sm_count} * kBlocksPerSm);
+  bool groups = false;
+  for (const AppendRows& rows : block.rows) {
+    tasks += (i64_t{rows.heads} * rows.shape.lanes + 31) / 32;
+    groups = groups || rows.scale_kind == ScaleKind::group;
+  }
+  tasks = std::max<i64_t>(tasks, 1);
+  const i64_t most =
+      std::clamp<i64_t>(resident_warps / std::max<i64_t>(block.tokens, 1), 1, std::min(tasks, kMostWarps));
+  const i64_t rounds = (tasks + most - 1) / most;
+  const i64_t warps = (tasks + rounds - 1) / rounds;  // the fewest for their rounds
+  // Blocks that all run at once and walk: none waits for its turn while others are done.
+  const i64_t blocks = std::min(block.tokens, std::max<i64_t>(resident_warps / warps, 1));
+  const int units = plan.kernels[0].request.constants[1].value;
+  const i64_t bytes = append_smem(block.rotary_dim / 2).most + (groups ? warps * 256 * units : 0);
   return {.grid = {static_cast<unsigned>(blocks)},
-          .block = {32 * static_cast<unsigned>(std::clamp<i64_t>(tasks, 1, kMostWarps))}};
+          .block = {32 * static_cast<unsigned>(warps)},
+          .smem_bytes = static_cast<unsigned>(bytes)};
 }
 
 Status kv_append(BackendContext& context, const KvAppendPlan& plan, const KvAppendArgs& args, const fovea_exec& exec) {
@@ -154,13 +175,15 @@ Status kv_append(BackendContext& context, const KvAppendPlan& plan, const KvAppe
   KvAppendBlock block = kv_append_block(plan, args);
   if (!(exec.flags & FOVEA_EXEC_CHECK)) {
     block.status = exec.status;
-    return launch(c, plan.kernels[0], kv_append_shape(block, c.caps.sm_count), block, exec.stream);
+    return launch(c, plan.kernels[0], kv_append_shape(plan, block, resident_warps(c, plan.kernels[0])), block,
+                  exec.stream);
   }
   CheckedCall checked(c, exec.stream);
   FOVEA_TRY(checked.open());
   block.report = checked.report();
   FOVEA_TRY(check_indices(c, plan, args, block, exec.stream, checked));
-  FOVEA_TRY(launch(c, plan.kernels[0], kv_append_shape(block, c.caps.sm_count), block, exec.stream));
+  FOVEA_TRY(
+      launch(c, plan.kernels[0], kv_append_shape(plan, block, resident_warps(c, plan.kernels[0])), block, exec.stream));
   CheckReport report;
   FOVEA_TRY(checked.finish(report));
   return report.count == 0 ? Status() : vectors_not_finite(static_cast<i64_t>(report.count));

@@ -21,7 +21,8 @@ struct AppendShape {
   int pairs = 0;    // units of two chunks that turn with each other
   int apart = 0;    // dims between those chunks
   int singles = 0;  // chunks that do not
-  int lanes = 1;    // of a group: a power of two
+  int lane_bits = 0;
+  int lanes = 1;  // of a group: a power of two
   bool operator==(const AppendShape&) const = default;
 };
 
@@ -43,8 +44,9 @@ constexpr void append_cut(AppendShape& s, RopeStyle style, int width) {
   s.pairs = paired ? s.turns / 2 / width : 0;
   s.apart = !paired ? 0 : neox ? s.turns / 2 : 1;
   s.singles = chunks - 2 * s.pairs;
-  s.lanes = 1;
-  while (s.lanes < 32 && s.lanes < append_units(s)) s.lanes *= 2;
+  s.lane_bits = 0;
+  while (s.lane_bits < 5 && 1 << s.lane_bits < append_units(s)) ++s.lane_bits;
+  s.lanes = 1 << s.lane_bits;
 }
 
 // First dim of chunk `which` (0 or 1) of a unit; d or above: there is none.
@@ -77,6 +79,35 @@ struct AppendRows {
   KvStream scale;
 };
 
+// Numbers in memory, [rows, n] or [n]: i32 or i64, or rows of f32 tables. Strides in bytes.
+struct AppendNumbers {
+  const char* data = nullptr;  // null: not given
+  i64_t row_stride = 0;
+  i64_t stride = 0;
+  int wide = 0;  // i64
+
+  i64_t at(i64_t row, i64_t i) const {
+    const char* p = data + row * row_stride + i * stride;
+    return wide ? load<i64_t>(p) : load<i32_t>(p);
+  }
+  float f32_at(i64_t row, i64_t i) const { return load<float>(data + row * row_stride + i * stride); }
+};
+
+// Places in dynamic shared memory, bytes.
+struct AppendSmem {
+  int inv_freq = 0;     // f64 [pairs]
+  int angles = 0;       // f32 [2 (cos, sin), 2 buffers], each of angle_bytes
+  int angle_bytes = 0;  // a multiple of 16
+  int most = 0;         // u32 [warps, 2 * units * 32], of rows whose groups have scales
+};
+constexpr AppendSmem append_smem(int pairs) {
+  AppendSmem smem;
+  smem.angle_bytes = (pairs + 3) / 4 * 16;
+  smem.angles = smem.angle_bytes * 2;
+  smem.most = smem.angles + 4 * smem.angle_bytes;
+  return smem;
+}
+
 // Kinds of index in a CheckReport; its count is of vectors (or groups) that held NaN or Inf.
 enum class AppendReport : int { slot = 0, position = 1 };
 
@@ -88,15 +119,15 @@ struct KvAppendBlock {
   u32_t* status = nullptr;        // sticky; may be null
   CheckReport* report = nullptr;  // may be null
   AppendRows rows[3];             // K, V, Q
-  IndexView slot_mapping;         // [tokens]
+  AppendNumbers slot_mapping;     // [tokens]
   // RoPE; rotary_dim 0: none.
   int rotary_dim = 0;
   RopeStyle style = RopeStyle::neox;
   int position_rows = 1;
   i64_t position_limit = 0;
-  IndexView positions;  // [position rows, tokens]
-  IndexView cos;        // absent, or f32 [positions, rotary_dim / 2]
-  IndexView sin;
+  AppendNumbers positions;  // [position rows, tokens]
+  AppendNumbers cos;        // f32 [positions, rotary_dim / 2]; not given: they are computed
+  AppendNumbers sin;
   float norm_eps = 0;
   float norm_weight_offset = 0;
   RotaryTable table;

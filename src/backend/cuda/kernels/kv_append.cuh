@@ -9,20 +9,22 @@
 // From a given x the stored bytes are the CPU's: conversions, angles and scales are the functions of src/shared, and
 // nothing is contracted. Only the sum of the norm has an order of its own.
 //
-// Grid: up to `tokens` blocks that walk over the tokens. Block: 1 to 8 warps. A token's rows are dealt to the warps as
-// tasks of one kind (K, V or Q): 32 / lanes rows each, a row in a group of `lanes` lanes (kv_append_block.h). The rows
-// of a warp's first task are in flight while the block makes the angles. One barrier per token: the angles have two
-// buffers, and no warp is more than one token ahead of another.
+// Grid: blocks that walk over the tokens. Block: 1 to 8 warps: one where there are many tokens, which then share the
+// work on slots, positions and angles of a token among all its rows; more where few tokens would leave the device empty.
+// A token's rows are dealt to the warps as tasks of one kind (K, V or Q): 32 / lanes rows each, a row in a group of
+// `lanes` lanes (kv_append_block.h). The rows of a warp's first task are in flight while the block makes the angles. One
+// barrier per token: the angles have two buffers, and no warp is more than one token ahead of another.
 //
 // Constants: `width`, elements of a chunk: 8 (accesses of 16 bytes where rows are aligned), 1 where dims do not divide;
 // `units`, pairs of chunks of a lane. They size register arrays: 16 or 32 values. Types are run-time switches around
 // the loads and stores.
 //
-// Shared memory, bytes: angles 2 * 2 * 288 * 4 = 4608, frequencies 288 * 8 = 2304, largest magnitudes of groups
-// 8 * 2 * units * 32 * 4 = 2048 * units.
+// Shared memory (dynamic, append_smem): frequencies 8 bytes a pair of dims, cos and sin in two buffers 16 bytes a pair,
+// and where groups of dims have scales the largest magnitudes of theirs, 256 * units bytes a warp.
 #pragma once
 
 #include "backend/cuda/kernels/rows.cuh"
+#include "backend/cuda/kernels/smem.cuh"
 #include "backend/cuda/kernels/status.cuh"
 #include "shared/angle.h"
 #include "shared/kv/scale.h"
@@ -35,13 +37,6 @@ enum : int { kAppendWarps = 8, kRowChunks = 2 * config::units };
 enum : int { kUnrolled = config::width == 1 ? 2 : kRowChunks };
 enum : u32_t { kAllLanes = 0xFFFFFFFFu };
 
-struct AppendShared {
-  float cos[2][kMaxRotaryPairs];
-  float sin[2][kMaxRotaryPairs];
-  double inv_freq[kMaxRotaryPairs];
-  u32_t most[kAppendWarps][kRowChunks * 32];  // bits of max|x|, by row of the warp, then by group
-};
-
 // A row as its lane holds it: chunks [2 u] and [2 u + 1] are a unit.
 struct RawRow {
   u32_t words[kRowChunks][config::width];
@@ -50,36 +45,42 @@ struct Row {
   float x[kRowChunks][config::width];  // the raw words' bits where a chunk is copied
 };
 
+// What a lane has of a token: one row of some kind, and where its chunks begin in it.
+struct Task {
+  int kind;  // 0: K, 1: V, 2: Q
+  int head;  // of the row
+  int dims[kRowChunks];  // d: no chunk
+};
+
+// The lane's group in its warp, and its place there.
+inline int group_of(const AppendShape& s) {
+  return (static_cast<int>(threadIdx.x) & 31) >> s.lane_bits;
+}
+inline int lane_of(const AppendShape& s) {
+  return static_cast<int>(threadIdx.x) & (s.lanes - 1);
+}
+
 // Is the chunk at this dim passed on bit by bit?
 inline bool copies(const AppendRows& r, int dim) {
   return r.copy && (dim < r.shape.main ? r.to_type : r.tail_type) == r.type;
 }
 
-// What a lane knows of the row it works on.
-struct Place {
-  int head;
-  int lane;   // in its group
-  int group;  // of the warp
-  bool live;  // the row exists and is wanted
-};
-
 // Calls body(chunk, dim) for the chunks that this lane holds.
 template <class Body>
-inline void for_chunks(const AppendShape& s, const Place& at, const Body& body) {
-  if (!at.live) return;
+inline void for_chunks(const AppendShape& s, const Task& t, const Body& body) {
 #pragma unroll(kUnrolled)
   for (int c = 0; c < kRowChunks; ++c) {
-    const int dim = append_chunk(s, config::width, at.lane + c / 2 * s.lanes, c % 2);
-    if (dim < s.d) body(c, dim);
+    if (t.dims[c] < s.d) body(c, t.dims[c]);
   }
 }
 
-inline void fetch_row(const AppendRows& r, const Place& at, i64_t token, RawRow& raw) {
-  const char* from = kv_address(r.from, {0, token}, at.head);
+inline void fetch_row(const AppendRows& r, const Task& t, i64_t token, RawRow& raw) {
+  const char* from = r.from.base + token * r.from.token_stride + t.head * r.from.head_stride;
   with_input_type(r.type, [&](auto type) {
     using Type = decltype(type);
-    for_chunks(r.shape, at,
-               [&](int c, int dim) { fetch<Type>(from + dim * static_cast<int>(sizeof(typename Type::Raw)), raw.words[c]); });
+    for_chunks(r.shape, t, [&](int c, int dim) {
+      fetch<Type>(from + dim * static_cast<int>(sizeof(typename Type::Raw)), raw.words[c]);
+    });
   });
 }
 
@@ -96,9 +97,9 @@ inline u32_t group_most(u32_t x, int lanes) {
   return x;
 }
 
-inline void norm_row(const KvAppendBlock& a, const AppendRows& r, const Place& at, Row& row) {
+inline void norm_row(const KvAppendBlock& a, const AppendRows& r, const Task& t, Row& row) {
   float squares = 0;
-  for_chunks(r.shape, at, [&](int c, int dim) {
+  for_chunks(r.shape, t, [&](int c, int dim) {
     if (dim >= r.shape.main) return;
 #pragma unroll
     for (int j = 0; j < config::width; ++j) squares += row.x[c][j] * row.x[c][j];
@@ -107,7 +108,7 @@ inline void norm_row(const KvAppendBlock& a, const AppendRows& r, const Place& a
   const float inverse = 1.0f / sqrtf(power + a.norm_eps);
   with_input_type(r.weight_type, [&](auto type) {
     using Type = decltype(type);
-    for_chunks(r.shape, at, [&](int c, int dim) {
+    for_chunks(r.shape, t, [&](int c, int dim) {
       if (dim >= r.shape.main) return;
       u32_t words[config::width];
       float w[config::width];
@@ -127,21 +128,23 @@ inline void turn(float& a, float& b, float cos, float sin) {
   b = add_rn(mul_rn(b, cos), mul_rn(was, sin));
 }
 
-inline void turn_row(const KvAppendBlock& a, const AppendShape& s, const Place& at, const float* cos, const float* sin,
+inline void turn_row(const KvAppendBlock& a, const AppendShape& s, const Task& t, const float* cos, const float* sin,
                      Row& row) {
 #pragma unroll(kUnrolled / 2)
   for (int u = 0; u < config::units; ++u) {
-    const int unit = at.lane + u * s.lanes;
-    if (at.live && unit < s.pairs) {
+    const int unit = lane_of(s) + (u << s.lane_bits);
+    if (unit < s.pairs && t.dims[2 * u] < s.d) {
+      u32_t c[config::width], d[config::width];
+      fetch<F32>(reinterpret_cast<const char*>(cos + unit * config::width), c);
+      fetch<F32>(reinterpret_cast<const char*>(sin + unit * config::width), d);
 #pragma unroll
       for (int j = 0; j < config::width; ++j) {
-        const int pair = unit * config::width + j;
-        turn(row.x[2 * u][j], row.x[2 * u + 1][j], cos[pair], sin[pair]);
+        turn(row.x[2 * u][j], row.x[2 * u + 1][j], float_of_bits(c[j]), float_of_bits(d[j]));
       }
     }
   }
   if (config::width == 1 || a.style != RopeStyle::gptj) return;
-  for_chunks(s, at, [&](int c, int dim) {
+  for_chunks(s, t, [&](int c, int dim) {
     if (dim < s.turned || dim >= s.turned + s.turns) return;
 #pragma unroll
     for (int j = 0; j + 1 < config::width; j += 2) {
@@ -193,19 +196,19 @@ inline void divide(float scale, float (&x)[config::width]) {
 
 // Divides the main part by its scale; stores computed scales. Returns how many units of a scale held NaN or Inf, in the
 // lane that stores their scale.
-inline int scale_row(const AppendRows& r, const Place& at, KvSlot slot, u32_t* most, Row& row) {
-  char* scale_at = kv_address(r.scale, slot, at.head);
+inline int scale_row(const AppendRows& r, const Task& t, KvSlot slot, u32_t* most, Row& row) {
+  char* scale_at = kv_address(r.scale, slot, t.head);
   int bad = 0;
   if (r.scale_kind == ScaleKind::group) {
-    most += at.group * r.shape.lanes * kRowChunks;
+    most += (group_of(r.shape) << r.shape.lane_bits) * kRowChunks;
     __syncwarp();
-    for (int i = 0; i < kRowChunks; ++i) most[at.lane + i * r.shape.lanes] = 0;
+    for (int i = 0; i < kRowChunks; ++i) most[lane_of(r.shape) + (i << r.shape.lane_bits)] = 0;
     __syncwarp();
-    for_chunks(r.shape, at, [&](int c, int dim) {
+    for_chunks(r.shape, t, [&](int c, int dim) {
       if (dim < r.shape.main) atomicMax(&most[dim / r.scale_group], magnitude(row.x[c]));
     });
     __syncwarp();
-    for_chunks(r.shape, at, [&](int c, int dim) {
+    for_chunks(r.shape, t, [&](int c, int dim) {
       if (dim >= r.shape.main) return;
       const int group = dim / r.scale_group;
       u32_t bits;
@@ -219,33 +222,32 @@ inline int scale_row(const AppendRows& r, const Place& at, KvSlot slot, u32_t* m
   float scale = 0;
   if (r.scale_kind == ScaleKind::token_head) {
     u32_t largest = 0;
-    for_chunks(r.shape, at, [&](int c, int dim) {
+    for_chunks(r.shape, t, [&](int c, int dim) {
       const u32_t here = magnitude(row.x[c]);
       if (dim < r.shape.main && here > largest) largest = here;
     });
     largest = group_most(largest, r.shape.lanes);
     u32_t bits;
     scale = scale_of(r.scale_type, largest, bits);
-    if (at.live && at.lane == 0) {
+    if (lane_of(r.shape) == 0 && t.dims[0] < r.shape.d) {
       store_scale(r.scale_type, bits, scale_at);
       bad = largest >= infinite_bits();
     }
-  } else if (at.live) {
+  } else if (t.dims[0] < r.shape.d) {
     scale = float_at(scale_at, r.scale_type);
   }
-  for_chunks(r.shape, at, [&](int c, int dim) {
+  for_chunks(r.shape, t, [&](int c, int dim) {
     if (dim < r.shape.main) divide(scale, row.x[c]);
   });
   return bad;
 }
 
-inline void store_row(const AppendRows& r, const Place& at, KvSlot slot, const Row& row) {
-  char* const to = kv_address(r.to, slot, at.head);
-  char* const tail = kv_address(r.tail, slot, at.head);
-  for_chunks(r.shape, at, [&](int c, int dim) {
+inline void store_row(const AppendRows& r, const Task& t, KvSlot slot, const Row& row) {
+  char* const to = kv_address(r.to, slot, t.head);
+  for_chunks(r.shape, t, [&](int c, int dim) {
     const bool in_tail = dim >= r.shape.main;
     const Dtype to_type = in_tail ? r.tail_type : r.to_type;
-    char* const part = in_tail ? tail : to;
+    char* const part = in_tail ? kv_address(r.tail, slot, t.head) : to;
     const int first = in_tail ? dim - r.shape.main : dim;
     with_float_type(to_type, [&](auto tag) {
       using Type = decltype(tag);
@@ -259,11 +261,11 @@ inline void store_row(const AppendRows& r, const Place& at, KvSlot slot, const R
 }
 
 // The rest of a row's way. `whole` false: its position is no use, so it counts as zeros.
-inline int finish_row(const KvAppendBlock& a, const AppendRows& r, const Place& at, KvSlot slot, bool whole,
+inline int finish_row(const KvAppendBlock& a, const AppendRows& r, const Task& t, KvSlot slot, bool whole,
                       const float* cos, const float* sin, u32_t* most, const RawRow& raw) {
   Row row = {};
   with_input_type(r.type, [&](auto type) {
-    for_chunks(r.shape, at, [&](int c, int dim) {
+    for_chunks(r.shape, t, [&](int c, int dim) {
       if (copies(r, dim)) {
 #pragma unroll
         for (int j = 0; j < config::width; ++j) row.x[c][j] = float_of_bits(raw.words[c][j]);
@@ -272,11 +274,11 @@ inline int finish_row(const KvAppendBlock& a, const AppendRows& r, const Place& 
       }
     });
   });
-  if (r.weight != nullptr) norm_row(a, r, at, row);
-  if (r.shape.turns) turn_row(a, r.shape, at, cos, sin, row);
+  if (r.weight != nullptr) norm_row(a, r, t, row);
+  if (r.shape.turns) turn_row(a, r.shape, t, cos, sin, row);
   if (r.round) {
     with_input_type(r.type, [&](auto type) {
-      for_chunks(r.shape, at, [&](int c, int) {
+      for_chunks(r.shape, t, [&](int c, int) {
         u32_t words[config::width];
         narrow<decltype(type)>(row.x[c], words);
         widen<decltype(type)>(words, row.x[c]);
@@ -284,15 +286,15 @@ inline int finish_row(const KvAppendBlock& a, const AppendRows& r, const Place& 
     });
   }
   if (!whole) row = {};
-  const int bad = r.scale_kind == ScaleKind::none ? 0 : scale_row(r, at, slot, most, row);
-  store_row(r, at, slot, row);
+  const int bad = r.scale_kind == ScaleKind::none ? 0 : scale_row(r, t, slot, most, row);
+  store_row(r, t, slot, row);
   return bad;
 }
 
 // The first position row of a token that is out of range; -1: none is.
 inline int bad_position(const KvAppendBlock& a, i64_t token) {
   for (int r = 0; r < a.position_rows; ++r) {
-    const i64_t position = index_at(a.positions, r, token);
+    const i64_t position = a.positions.at(r, token);
     if (position < 0 || position >= a.position_limit) return r;
   }
   return -1;
@@ -300,10 +302,10 @@ inline int bad_position(const KvAppendBlock& a, i64_t token) {
 
 inline void make_angles(const KvAppendBlock& a, i64_t token, const double* inv_freq, float* cos, float* sin) {
   for (int i = static_cast<int>(threadIdx.x); i < a.rotary_dim / 2; i += static_cast<int>(blockDim.x)) {
-    const i64_t position = index_at(a.positions, a.table.position_row[i], token);
-    if (a.cos.given()) {
-      cos[i] = float_at(row(a.cos, position) + 4 * i, Dtype::f32);
-      sin[i] = float_at(row(a.sin, position) + 4 * i, Dtype::f32);
+    const i64_t position = a.positions.at(a.position_rows > 1 ? a.table.position_row[i] : 0, token);
+    if (a.cos.data != nullptr) {
+      cos[i] = a.cos.f32_at(position, i);
+      sin[i] = a.sin.f32_at(position, i);
     } else {
       rotary_cos_sin(position, inv_freq[i], a.table.amplitude, cos[i], sin[i]);
     }
@@ -312,24 +314,21 @@ inline void make_angles(const KvAppendBlock& a, i64_t token, const double* inv_f
 
 // Tasks of one kind of rows for a token.
 inline int tasks_of(const AppendRows& r) {
-  return (r.heads * r.shape.lanes + 31) / 32;
+  return ((r.heads << r.shape.lane_bits) + 31) / 32;
 }
 
-struct Task {
-  int kind;  // 0: K, 1: V, 2: Q
-  Place at;
-};
-
-inline Task make_task(const KvAppendBlock& a, int index, int lane, bool in_pool) {
+inline Task make_task(const KvAppendBlock& a, int index) {
   const int k = tasks_of(a.rows[0]), kv = k + tasks_of(a.rows[1]);
   Task t;
   t.kind = index < k ? 0 : index < kv ? 1 : 2;
   const AppendRows& r = a.rows[t.kind];
   index -= t.kind == 0 ? 0 : t.kind == 1 ? k : kv;
-  t.at.group = lane / r.shape.lanes;
-  t.at.lane = lane % r.shape.lanes;
-  t.at.head = index * (32 / r.shape.lanes) + t.at.group;
-  t.at.live = t.at.head < r.heads && (in_pool || !r.needs_slot);
+  t.head = index * (32 >> r.shape.lane_bits) + group_of(r.shape);
+#pragma unroll(kUnrolled)
+  for (int c = 0; c < kRowChunks; ++c) {
+    const int dim = append_chunk(r.shape, config::width, lane_of(r.shape) + (c / 2 << r.shape.lane_bits), c % 2);
+    t.dims[c] = t.head < r.heads ? dim : r.shape.d;
+  }
   return t;
 }
 
@@ -342,56 +341,69 @@ inline void report_token(const KvAppendBlock& a, i64_t token, bool past, int bad
   }
 }
 
+// kv_slot, where most slots need no division of 64 bits.
+inline KvSlot slot_of(i64_t id, int page_size) {
+  if (id >> 32 != 0) return kv_slot(id, page_size);
+  const u32_t low = static_cast<u32_t>(id), size = static_cast<u32_t>(page_size);
+  const u32_t page = low / size;
+  return {page, low - page * size};
+}
+
 extern "C" __global__ void __launch_bounds__(kAppendWarps * 32, 1)
     kv_append(const __grid_constant__ KvAppendBlock args) {
-  __shared__ AppendShared shared;
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const AppendSmem smem = append_smem(args.rotary_dim / 2);
+  char* const memory = dynamic_smem();
+  double* const inv_freq = reinterpret_cast<double*>(memory + smem.inv_freq);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
   const int warps = static_cast<int>(blockDim.x) / 32;
   const int tasks = tasks_of(args.rows[0]) + tasks_of(args.rows[1]) + tasks_of(args.rows[2]);
   const bool has_q = args.rows[2].heads > 0;
   if (args.rotary_dim) {
     for (int i = static_cast<int>(threadIdx.x); i < args.rotary_dim / 2; i += static_cast<int>(blockDim.x)) {
-      shared.inv_freq[i] = args.table.inv_freq[i];
+      inv_freq[i] = args.table.inv_freq[i];
     }
     __syncthreads();
   }
+  const Task first = make_task(args, warp);
   int buffer = 0;
-  i64_t next_slot = blockIdx.x < args.tokens ? index_at(args.slot_mapping, blockIdx.x) : 0;
+  i64_t next_slot = blockIdx.x < args.tokens ? args.slot_mapping.at(0, blockIdx.x) : 0;
   for (i64_t token = blockIdx.x; token < args.tokens; token += gridDim.x) {
     const i64_t slot_id = next_slot;  // loaded one token ahead: the rows' loads wait for nothing
-    if (token + gridDim.x < args.tokens) next_slot = index_at(args.slot_mapping, token + gridDim.x);
-    const KvSlot slot = kv_slot(slot_id < 0 ? 0 : slot_id, args.page_size);
+    if (token + gridDim.x < args.tokens) next_slot = args.slot_mapping.at(0, token + gridDim.x);
+    const KvSlot slot = slot_of(slot_id < 0 ? 0 : slot_id, args.page_size);
     const bool past = slot_id >= 0 && slot.page >= args.pages, in_pool = slot_id >= 0 && !past;
     const bool turns = args.rotary_dim && (in_pool || has_q);
     if (args.check_only || !(in_pool || has_q)) {  // the same for the whole block
       report_token(args, token, past, turns ? bad_position(args, token) : -1);
       continue;
     }
+    float* const cos = reinterpret_cast<float*>(memory + smem.angles + buffer * smem.angle_bytes);
+    float* const sin = reinterpret_cast<float*>(memory + smem.angles + (2 + buffer) * smem.angle_bytes);
     bool whole = true;
     int index = warp;
     do {
-      Task task = make_task(args, index, lane, in_pool);
+      const Task task = index == warp ? first : make_task(args, index);
       const AppendRows& r = args.rows[task.kind];
       RawRow raw;
-      fetch_row(r, task.at, token, raw);
+      if (in_pool || !r.needs_slot) fetch_row(r, task, token, raw);
       if (index == warp) {
         const int bad_row = turns ? bad_position(args, token) : -1;
         report_token(args, token, past, bad_row);
         whole = bad_row < 0;
         if (turns) {
-          if (whole) make_angles(args, token, shared.inv_freq, shared.cos[buffer], shared.sin[buffer]);
+          if (whole) make_angles(args, token, inv_freq, cos, sin);
           __syncthreads();
         }
       }
-      task.at.live = task.at.live && (whole || !r.needs_slot);
+      index += warps;
+      if (r.needs_slot && !(in_pool && whole)) continue;
       const KvSlot to = r.needs_slot ? slot : KvSlot{0, token};
-      const int bad =
-          finish_row(args, r, task.at, to, whole, shared.cos[buffer], shared.sin[buffer], shared.most[warp], raw);
+      u32_t* const most = reinterpret_cast<u32_t*>(memory + smem.most) + warp * kRowChunks * 32;
+      const int bad = finish_row(args, r, task, to, whole, cos, sin, most, raw);
       if (bad > 0) {
         report_status(args.status, StatusCode::invalid_value);
         report_count(args.report, static_cast<u64_t>(bad));
       }
-      index += warps;
     } while (index < tasks);
     buffer ^= 1;
   }

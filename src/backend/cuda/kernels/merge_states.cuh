@@ -131,7 +131,7 @@ inline void merge_chunk(const MergeArgs& a, const MergeRow& r, const Weights& w,
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
       if (!(w.live >> (first + k) & 1)) continue;
-      fetch<Type>(address_of(a.outs[first + k], r) + e * static_cast<int>(sizeof(typename Type::Raw)), words[k]);
+      fetch_aligned<Type>(address_of(a.outs[first + k], r) + e * static_cast<int>(sizeof(typename Type::Raw)), words[k]);
     }
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
@@ -147,7 +147,7 @@ inline void merge_chunk(const MergeArgs& a, const MergeRow& r, const Weights& w,
     using Out = decltype(type);
     u32_t words[8];
     narrow<Out>(sum, words);
-    put<Out>(address_of(a.out, r) + e * static_cast<int>(sizeof(typename Out::Raw)), words);
+    put_aligned<Out>(address_of(a.out, r) + e * static_cast<int>(sizeof(typename Out::Raw)), words);
   });
 }
 

@@ -8,6 +8,10 @@
 
 #include "shared/convert.h"
 #include "shared/dtype.h"
+#if defined(__CUDA_ARCH__)
+#include "backend/cuda/kernels/ptx/convert.cuh"
+#include "backend/cuda/kernels/ptx/convert_fp8.cuh"
+#endif
 
 namespace fovea {
 
@@ -62,26 +66,42 @@ inline bool is_aligned(const void* p, unsigned bytes) {
   return (reinterpret_cast<u64_t>(p) & (bytes - 1)) == 0;
 }
 
-// `count` is 1 or 8. Eight aligned elements are one or two accesses of 16 bytes (of 8 for bytes).
+// Eight elements that are aligned to 16 bytes, or to 8 where they are bytes.
+template <class Type>
+inline void fetch_aligned(const char* p, u32_t (&words)[8]) {
+  constexpr int bytes = 8 * static_cast<int>(sizeof(typename Type::Raw));
+  if constexpr (bytes == 8) {
+    const uint2 v = *reinterpret_cast<const uint2*>(p);
+    words[0] = v.x, words[1] = v.y;
+  } else {
+#pragma unroll
+    for (int i = 0; i < bytes / 16; ++i) {
+      const uint4 v = reinterpret_cast<const uint4*>(p)[i];
+      words[4 * i] = v.x, words[4 * i + 1] = v.y, words[4 * i + 2] = v.z, words[4 * i + 3] = v.w;
+    }
+  }
+}
+
+template <class Type>
+inline void put_aligned(char* p, const u32_t (&words)[8]) {
+  constexpr int bytes = 8 * static_cast<int>(sizeof(typename Type::Raw));
+  if constexpr (bytes == 8) {
+    *reinterpret_cast<uint2*>(p) = uint2{words[0], words[1]};
+  } else {
+#pragma unroll
+    for (int i = 0; i < bytes / 16; ++i) {
+      reinterpret_cast<uint4*>(p)[i] = uint4{words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]};
+    }
+  }
+}
+
+// `count` (1 or 8) elements at any address.
 template <class Type, int count>
 inline void fetch(const char* p, u32_t (&words)[count]) {
   using Raw = typename Type::Raw;
   constexpr int bytes = count * static_cast<int>(sizeof(Raw)), per_word = 4 / static_cast<int>(sizeof(Raw));
-  if constexpr (bytes >= 16) {
-    if (is_aligned(p, 16)) {
-#pragma unroll
-      for (int i = 0; i < bytes / 16; ++i) {
-        const uint4 v = reinterpret_cast<const uint4*>(p)[i];
-        words[4 * i] = v.x, words[4 * i + 1] = v.y, words[4 * i + 2] = v.z, words[4 * i + 3] = v.w;
-      }
-      return;
-    }
-  } else if constexpr (bytes == 8) {
-    if (is_aligned(p, 8)) {
-      const uint2 v = *reinterpret_cast<const uint2*>(p);
-      words[0] = v.x, words[1] = v.y;
-      return;
-    }
+  if constexpr (count == 8) {
+    if (is_aligned(p, bytes < 16 ? bytes : 16)) return fetch_aligned<Type>(p, words);
   }
 #pragma unroll
   for (int i = 0; i < count; ++i) {
@@ -95,20 +115,8 @@ template <class Type, int count>
 inline void put(char* p, const u32_t (&words)[count]) {
   using Raw = typename Type::Raw;
   constexpr int bytes = count * static_cast<int>(sizeof(Raw)), per_word = 4 / static_cast<int>(sizeof(Raw));
-  if constexpr (bytes >= 16) {
-    if (is_aligned(p, 16)) {
-#pragma unroll
-      for (int i = 0; i < bytes / 16; ++i) {
-        reinterpret_cast<uint4*>(p)[i] =
-            uint4{words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]};
-      }
-      return;
-    }
-  } else if constexpr (bytes == 8) {
-    if (is_aligned(p, 8)) {
-      *reinterpret_cast<uint2*>(p) = uint2{words[0], words[1]};
-      return;
-    }
+  if constexpr (count == 8) {
+    if (is_aligned(p, bytes < 16 ? bytes : 16)) return put_aligned<Type>(p, words);
   }
 #pragma unroll
   for (int i = 0; i < count; ++i) {
@@ -117,8 +125,50 @@ inline void put(char* p, const u32_t (&words)[count]) {
   }
 }
 
+// Eight at once by instructions, which know one NaN only: false where there is a NaN or no instruction.
+template <class Type, int count>
+inline bool widen_by_instructions([[maybe_unused]] const u32_t (&words)[count], [[maybe_unused]] float (&x)[count]) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (count == 8 && Type::dtype == Dtype::f16) {
+    bool nan = false;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      x[i] = ptx::f32_of_f16(static_cast<u16_t>(words[i / 2] >> (i % 2 * 16)));
+      nan = nan || x[i] != x[i];
+    }
+    return !nan;
+  }
+#endif
+  return false;
+}
+template <class Type, int count>
+inline bool narrow_by_instructions([[maybe_unused]] const float (&x)[count], [[maybe_unused]] u32_t (&words)[count]) {
+#if defined(__CUDA_ARCH__)
+  constexpr bool half = (Type::dtype == Dtype::f16 || Type::dtype == Dtype::bf16) && __CUDA_ARCH__ >= 800;
+  constexpr bool byte = Type::dtype == Dtype::e4m3 && __CUDA_ARCH__ >= 890;
+  if constexpr (count == 8 && (half || byte)) {
+    bool nan = false;
+#pragma unroll
+    for (int i = 0; i < count; ++i) nan = nan || x[i] != x[i];
+    if (nan) return false;
+#pragma unroll
+    for (int i = 0; i < count; i += 2) {
+      if constexpr (Type::dtype == Dtype::f16) words[i / 2] = ptx::pack_f16(x[i], x[i + 1]);
+      if constexpr (Type::dtype == Dtype::bf16) words[i / 2] = ptx::pack_bf16(x[i], x[i + 1]);
+      if constexpr (byte) {
+        const u32_t two = ptx::e4m3x2_of_f32(x[i], x[i + 1]);
+        words[i / 4] = i % 4 == 0 ? two : words[i / 4] | two << 16;
+      }
+    }
+    return true;
+  }
+#endif
+  return false;
+}
+
 template <class Type, int count>
 inline void widen(const u32_t (&words)[count], float (&x)[count]) {
+  if (widen_by_instructions<Type>(words, x)) return;
   constexpr int per_word = 4 / static_cast<int>(sizeof(typename Type::Raw));
 #pragma unroll
   for (int i = 0; i < count; ++i) {
@@ -128,6 +178,7 @@ inline void widen(const u32_t (&words)[count], float (&x)[count]) {
 
 template <class Type, int count>
 inline void narrow(const float (&x)[count], u32_t (&words)[count]) {
+  if (narrow_by_instructions<Type>(x, words)) return;
   constexpr int per_word = 4 / static_cast<int>(sizeof(typename Type::Raw));
 #pragma unroll
   for (int i = 0; i < count; ++i) {
