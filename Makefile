@@ -14,7 +14,7 @@ KERNEL_TABLE := results/kernel-resources.tsv
 BUNDLE = $(DIR)/bin/fovea_bundle $(foreach place,$(NVRTC),--nvrtc $(place))
 
 .DEFAULT_GOAL := help
-.PHONY: help packages bundle-tool build model demo test test-gpu bench kernels kernels-all kernels-check kernel-table mutants format lint docs install clean
+.PHONY: help packages bundle-tool build model demo test test-gpu bench bench-gpu kernels kernels-all kernels-check kernel-table mutants format lint docs install clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ test-gpu: ## run the tests on this machine's CUDA card and write results/gpu-con
 
 bench: build ## run the benchmarks
 	@for program in $(DIR)/bin/bench_*; do $$program || exit 1; done
+
+bench-gpu: kernels ## time the CUDA operations beside the card's limits, and FlashAttention-2 where PyTorch is installed
+	@cmake --build $(DIR) --target fovea_cli
+	@tools/bench_gpu.py $(DIR)/bin/fovea
 
 kernels: bundle-tool ## compile the CUDA kernels of ARCHS (90a, or 80,90a) ahead of time; needs NVRTC, but no device
 	@$(BUNDLE) --archs $(ARCHS) --output $(DIR)/kernels

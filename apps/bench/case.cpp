@@ -2,6 +2,7 @@
 #include "bench/case.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "engine/error.h"
@@ -73,7 +74,7 @@ class CaseOf final : public Case {
  private:
   CaseOf(const Context& context, Memory& memory, const Dry<Params>& dry, Build<Params> build, const Shape& shape,
          Work work, uint64_t rotate_bytes, uint64_t seed)
-      : memory_(memory), plan_(context, dry.params), data_(Data::kFilled, seed, memory) {
+      : memory_(memory), plan_(timed_plan(context, dry.params)), data_(Data::kFilled, seed, memory) {
     work_ = work;
     sets_ = count_sets(dry, work, rotate_bytes, memory);
     for (uint64_t i = 0; i < sets_; ++i) {
@@ -87,6 +88,13 @@ class CaseOf final : public Case {
              .sync = data_.workspace(plan_.sync_bytes()),
              .sync_bytes = plan_.sync_bytes()};
     if (!memory.host_writes()) exec_.status = static_cast<uint32_t*>(data_.workspace(sizeof(uint32_t)));
+  }
+
+  Plan<Params> timed_plan(const Context& context, const Params& params) {
+    const auto start = std::chrono::steady_clock::now();
+    Plan<Params> plan(context, params);
+    plan_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return plan;
   }
 
   Memory& memory_;

@@ -27,11 +27,13 @@ class Case {
   const Work& work() const { return work_; }
   uint64_t sets() const { return sets_; }
   uint64_t bytes() const { return bytes_; }  // of all sets
+  double plan_seconds() const { return plan_seconds_; }  // of planning, which makes the kernels of a device ready
 
  protected:
   Work work_;
   uint64_t sets_ = 0;
   uint64_t bytes_ = 0;
+  double plan_seconds_ = 0;
 };
 
 // So many sets that calls which take them in turn touch rotate_bytes before a set comes again; at least 2 and at most

@@ -14,6 +14,7 @@ struct Timing {
   double median = 0, min = 0, p90 = 0;  // seconds of one call
   int64_t samples = 0;
   int64_t calls = 0;  // of one sample
+  double first = 0;   // of a device: seconds of the first call alone, until it was done
 };
 
 // Takes the sets in turn. First every set once, untimed, or as many as go into half a second. A sample is as many calls

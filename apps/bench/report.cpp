@@ -121,6 +121,10 @@ std::string to_text(const Report& r) {
   text += line("time", format("median %s, min %s, p90 %s (", duration(r.timing.median).c_str(),
                               duration(r.timing.min).c_str(), duration(r.timing.p90).c_str()) +
                            samples_text(r) + ")");
+  if (on_cuda(r)) {
+    text += line("start", "plan with its kernels " + duration(r.plan_seconds) + ", first call until done " +
+                              duration(r.timing.first));
+  }
   text += line("rate", format("%.2f GB/s", rating.bytes_per_s / 1e9) +
                            (r.work.flops > 0 ? ", " + rate_text(rating.flops_per_s, "FLOP/s") : ""));
   text += line("roof", roof_text(r, rating));
@@ -156,6 +160,7 @@ std::string to_json(const Report& r) {
                       {"bundle", r.device.bundle},
                       {"kernels", r.kernels}};
     json["graph_calls"] = r.graph;
+    json["start_seconds"] = {{"plan", r.plan_seconds}, {"first_call", r.timing.first}};
   }
   return json.dump(2) + "\n";
 }

@@ -17,6 +17,7 @@ struct Report {
   std::string kernels;  // of a device: those that were made ready, as fovea_context_kernels lists them
   uint64_t sets = 0, bytes = 0, seed = 0;
   Work work;
+  double plan_seconds = 0;
   int64_t graph = 0;  // calls of a replayed graph; 0: none
   Timing timing = {};
   Roof roof = {};

@@ -78,6 +78,7 @@ Report run(int32_t op, const Shape& shape, const RunOptions& o) {
                 .bytes = c->bytes(),
                 .seed = o.seed,
                 .work = c->work(),
+                .plan_seconds = c->plan_seconds(),
                 .graph = o.graph};
   progress.say("warming up");
   const auto say_sample = [&](int64_t done) {

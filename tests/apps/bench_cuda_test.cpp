@@ -144,6 +144,8 @@ TEST(BenchCudaCommand, GoesTheWholeWay) {
   const nlohmann::json json = nlohmann::json::parse(r.out);
   EXPECT_EQ(json["machine"], "Fake H200");
   EXPECT_EQ(json["graph_calls"], 0);
+  EXPECT_GT(json["start_seconds"]["plan"], 0);
+  EXPECT_GT(json["start_seconds"]["first_call"], 0);
   const double median = json["seconds"]["median"], copy = json["roof"]["copy_gb_per_s"];
   EXPECT_NEAR(json["roof"]["percent_of_copy"], 100 * json["work"]["bytes"].get<double>() / median / (copy * 1e9), 1e-6);
   EXPECT_EQ(json["roof"]["percent_of_bf16"], nullptr);
