@@ -26,7 +26,8 @@ class Graph : public OnDevices {
       EXPECT_GE(one->graph, 0) << one->backend.name << ": " << one->device().finish();
     }
   }
-  // Replays at once, and behind a slow producer; `before` and `check` stand around each.
+  // Replays at once, and behind a slow producer; `before` and `check` stand around each. A caller cannot ask for early
+  // launches yet; once he can, this is the loop that they double.
   template <class Before, class Check>
   void replay(ResidentCalls& calls, const Before& before, const Check& check) {
     for (auto& one : calls) {
