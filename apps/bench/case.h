@@ -26,7 +26,7 @@ class Case {
   virtual void check() const = 0;  // throws app::Error where calls on a device found a fault in their data
   const Work& work() const { return work_; }
   uint64_t sets() const { return sets_; }
-  uint64_t bytes() const { return bytes_; }  // of all sets
+  uint64_t bytes() const { return bytes_; }              // of all sets
   double plan_seconds() const { return plan_seconds_; }  // of planning, which makes the kernels of a device ready
 
  protected:
