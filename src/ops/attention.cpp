@@ -209,6 +209,9 @@ Status AttentionOp::check(const Params& p, const Caps& caps, Spec& spec) {
   spec.split_size = p.split_size;
   spec.batch_invariant = p.batch_invariant;
   spec.chunk_invariant = p.chunk_invariant;
+  if (p.kernel != nullptr) {
+    spec.kernel = static_cast<int>(find_attention_kernel(p.kernel) - std::begin(kAttentionKernels));
+  }
   return {};
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "plan/attention_cuda.h"
+
 namespace fovea {
 
 namespace {
@@ -49,6 +51,22 @@ int64_t partial_bytes(const AttentionSpec& spec, const AttentionTiles& tiles) {
   return bytes;
 }
 
+// The row that serves this device: the forced one, or the best.
+Status find_row(const AttentionSpec& spec, const Caps& caps, const AttentionKernel*& row) {
+  row = nullptr;
+  if (spec.kernel >= 0) {
+    row = &kAttentionKernels[spec.kernel];
+    if (row->device_type == caps.device_type && row->least_capability <= caps.compute_capability) return {};
+    return unsupported(std::string("attention: kernel ") + row->name + " is not for this device");
+  }
+  for (const AttentionKernel& k : kAttentionKernels) {
+    const bool serves = k.device_type == caps.device_type && k.role == AttentionRole::by_rows &&
+                        k.least_capability <= caps.compute_capability;
+    if (serves && (row == nullptr || k.least_capability > row->least_capability)) row = &k;
+  }
+  return row != nullptr ? Status() : unsupported("attention: no kernel for this device");
+}
+
 }  // namespace
 
 const AttentionKernel* find_attention_kernel(const char* name) {
@@ -58,8 +76,9 @@ const AttentionKernel* find_attention_kernel(const char* name) {
 }
 
 Status make_plan(const AttentionSpec& spec, const Caps& caps, AttentionPlan& plan) {
-  if (caps.device_type != FOVEA_CPU) return unsupported("attention: no kernel for this device");
-  const AttentionKernel& kernel = kAttentionKernels[0];
+  const AttentionKernel* row = nullptr;
+  FOVEA_TRY(find_row(spec, caps, row));
+  const AttentionKernel& kernel = *row;
   const struct {
     const char* name;
     int dims;
@@ -70,7 +89,11 @@ Status make_plan(const AttentionSpec& spec, const Caps& caps, AttentionPlan& pla
                          " serves " + std::to_string(kernel.least_d) + " to " + std::to_string(kernel.most_d));
     }
   }
-  plan = {.spec = spec, .kernel = kernel.name, .tiles = make_tiles(spec), .workspace = {}};
+  plan = {};
+  plan.spec = spec;
+  plan.kernel = kernel.name;
+  if (caps.device_type == FOVEA_CUDA) return plan_attention_cuda(spec, caps, plan);
+  plan.tiles = make_tiles(spec);
   const int64_t tasks = attention_block_slots(spec, plan.tiles) * spec.kv[0].heads;
   const int64_t bytes = partial_bytes(spec, plan.tiles);
   plan.tiles.partials = plan.tiles.max_splits > 1 && tasks < kEnoughTasks && bytes >= 0 && bytes <= kMostPartialBytes;
@@ -80,6 +103,7 @@ Status make_plan(const AttentionSpec& spec, const Caps& caps, AttentionPlan& pla
 }
 
 std::string explain(const AttentionPlan& plan) {
+  if (plan.launch_count > 0) return explain_attention_cuda(plan);
   const AttentionSpec& s = plan.spec;
   const AttentionTiles& t = plan.tiles;
   std::string text = std::string("attention: ") + plan.kernel + " (d_k " + std::to_string(s.kv[0].d_k) + ", d_v " +

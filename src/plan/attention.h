@@ -2,28 +2,58 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "plan/caps.h"
-#include "shared/params/attention.h"
+#include "plan/kernel_request.h"
+#include "shared/params/attention_cuda.h"
 
 namespace fovea {
+
+// CUDA: one launch of a plan, and the merge after it where keys are cut into pieces.
+struct AttentionLaunch {
+  AttentionShape shape;
+  AttentionCut cut = AttentionCut::whole;
+  int kernel = 0;             // in AttentionPlan::kernels
+  int merge = -1;             // in AttentionPlan::kernels; -1: none
+  int least_rows = -1;        // sequences with more rows than this per kv head are served ..
+  int most_rows = INT32_MAX;  // .. and with at most so many
+  int64_t slots = 0;          // row blocks
+  int units = 0;              // kv heads x parts of d_v
+  int parts = 1;              // of keys, cut parts
+  int split_tiles = 0;        // cut fixed
+  int max_splits = 1;         // pieces per row block and unit; cut even: unused
+  int blocks = 0;             // cut even: of the grid; cut fixed: of the grid's z
+};
+inline constexpr int kMostAttentionLaunches = 2;
 
 struct AttentionPlan {
   AttentionSpec spec;
   const char* kernel = "";
-  AttentionTiles tiles;
+  AttentionTiles tiles;  // CPU
   Workspace workspace;
+  std::vector<KernelUse> kernels;  // CUDA
+  AttentionLaunch launches[kMostAttentionLaunches];
+  int launch_count = 0;
 };
 
-// One row of the kernel table: which device and head dims a kernel family serves.
+// Which of a family's kernels a name stands for: by the rows of each sequence, or one of them for every sequence.
+enum class AttentionRole : int { by_rows = 0, prefill = 1, decode = 2 };
+
+// One row of the kernel table: which device and head dims a kernel family serves. A caller may force it by name.
 struct AttentionKernel {
   const char* name;
   int32_t device_type;
-  int least_d, most_d;  // of d_k and of d_v
+  int least_d, most_d;       // of d_k and of d_v
+  int least_capability = 0;  // CUDA: 10 * major + minor
+  AttentionRole role = AttentionRole::by_rows;
 };
 inline constexpr AttentionKernel kAttentionKernels[] = {
     {"cpu_tiles", FOVEA_CPU, 1, kMaxHeadDim},
+    {"sm80", FOVEA_CUDA, 1, kMaxHeadDim, 80, AttentionRole::by_rows},
+    {"sm80_prefill", FOVEA_CUDA, 1, kMaxHeadDim, 80, AttentionRole::prefill},
+    {"sm80_decode", FOVEA_CUDA, 1, kMaxHeadDim, 80, AttentionRole::decode},
 };
 const AttentionKernel* find_attention_kernel(const char* name);
 

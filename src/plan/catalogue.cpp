@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "plan/attention.h"
 #include "plan/kv_append.h"
 #include "plan/merge_states.h"
 
@@ -26,7 +27,46 @@ void kv_append_rows(const CudaArch& arch, std::vector<KernelRequest>& out) {
   out.push_back(kv_append_kernel(arch, 1, 16));
 }
 
-constexpr Rows kRows[] = {selftest_rows, merge_states_rows, kv_append_rows};
+// The kernels that plans for models of common dims have, with a cache of the model's type or in fp8.
+void attention_rows(const CudaArch& arch, std::vector<KernelRequest>& out) {
+  const Caps caps = caps_of(*find_cuda_arch(name(arch)));
+  AttentionSpec spec;
+  spec.heads = 32;
+  spec.group = 4;
+  spec.batch = 64;
+  spec.mask.kind = MaskKind::causal;
+  KvSpec& kv = spec.kv[0];
+  kv.heads = 8;
+  kv.page_size = 16;
+  kv.layout = KvLayout::paged;
+  kv.has_kv_lens = 1;
+  kv.max_len = 1 << 17;
+  const auto add = [&](int64_t q_len, bool invariant) {
+    spec.tokens = spec.batch * q_len;
+    spec.max_q_len = q_len;
+    spec.batch_invariant = invariant;
+    AttentionPlan plan;
+    // An architecture without a family has no rows.
+    if (!make_plan(spec, caps, plan).ok()) return;
+    for (KernelUse& use : plan.kernels) out.push_back(std::move(use.request));
+  };
+  for (const Dtype type : {Dtype::bf16, Dtype::f16}) {
+    spec.q = spec.out = type;
+    for (const bool narrow : {false, true}) {
+      kv.k.codec = narrow ? Codec::fp8 : type == Dtype::bf16 ? Codec::bf16 : Codec::f16;
+      kv.k.scale_kind = narrow ? ScaleKind::head : ScaleKind::none;
+      kv.k.scale_dtype = narrow ? Dtype::f32 : Dtype::none;
+      kv.v = kv.k;
+      for (const int dims : {64, 128, 256}) {
+        kv.d_k = kv.d_v = dims;
+        for (const bool invariant : {false, true}) add(1, invariant);
+        add(2048, false);
+      }
+    }
+  }
+}
+
+constexpr Rows kRows[] = {selftest_rows, attention_rows, merge_states_rows, kv_append_rows};
 
 }  // namespace
 

@@ -3,6 +3,13 @@
 // Freestanding: no library calls, no tables.
 #pragma once
 
+// Of functions that a device rarely calls: one copy, not one at every call.
+#if defined(__CUDACC_RTC__)
+#define FOVEA_COLD __noinline__
+#else
+#define FOVEA_COLD
+#endif
+
 namespace fovea {
 
 using u8_t = unsigned char;

@@ -22,10 +22,16 @@ struct ViewOf {
 using View = ViewOf<5>;
 using IndexView = ViewOf<2>;  // of index tensors: blocks of kernel parameters are limited to 4 KiB
 
+namespace detail {
+FOVEA_COLD constexpr i64_t blocks_of(i64_t elements, int block) {
+  return elements / block;
+}
+}  // namespace detail
+
 // Byte address of an element. Block types: offsets are whole blocks.
 template <int dims>
 inline char* address(const ViewOf<dims>& v, i64_t element_offset) {
-  const i64_t blocks = v.block == 1 ? element_offset : element_offset / v.block;
+  const i64_t blocks = v.block == 1 ? element_offset : detail::blocks_of(element_offset, v.block);
   return static_cast<char*>(v.data) + blocks * v.block_bytes;
 }
 template <int dims>

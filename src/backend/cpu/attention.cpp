@@ -2,8 +2,8 @@
 #include "backend/cpu/kernels/attention.h"
 
 #include "backend/cpu/attention_slots.h"
-#include "backend/cpu/attention_values.h"
 #include "backend/cpu/context.h"
+#include "ops/attention_values.h"
 
 namespace fovea::cpu {
 

@@ -270,6 +270,7 @@ const Backend& backend() {
   static constexpr Backend kBackend = {.name = "cuda",
                                        .device_type = FOVEA_CUDA,
                                        .create = CudaContext::create,
+                                       .attention = cuda::attention,
                                        .merge_states = cuda::merge_states,
                                        .kv_append = cuda::kv_append};
   return kBackend;

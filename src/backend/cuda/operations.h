@@ -6,6 +6,7 @@
 
 namespace fovea::cuda {
 
+Status attention(BackendContext&, const AttentionPlan&, const AttentionArgs&, const fovea_exec&);
 Status kv_append(BackendContext&, const KvAppendPlan&, const KvAppendArgs&, const fovea_exec&);
 Status merge_states(BackendContext&, const MergeStatesPlan&, const MergeStatesArgs&, const fovea_exec&);
 

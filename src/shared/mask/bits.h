@@ -23,7 +23,7 @@ constexpr u64_t interval_bits(Interval i) {
 // word zeros. `row` needs the alignment of its words only.
 inline u64_t packed_bits(const char* row, i64_t words, i64_t first) {
   if (first <= -kTileKeys) return ~u64_t{0};
-  const i64_t begin = floor_div(first, 32);
+  const i64_t begin = first >> 5;
   u64_t bits = 0;
   for (i64_t w = begin; w < begin + 3; ++w) {  // 64 bits at any offset touch at most three words
     u32_t word = w < 0 ? ~u32_t{0} : 0;

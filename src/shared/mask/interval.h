@@ -40,7 +40,7 @@ constexpr Interval intersect(Interval a, Interval b) {
   return {at_least(a.lo, b.lo), at_most(a.hi, b.hi)};
 }
 
-constexpr i64_t floor_div(i64_t a, i64_t b) {  // b > 0
+FOVEA_COLD constexpr i64_t floor_div(i64_t a, i64_t b) {  // b > 0
   return a / b - (a % b < 0 ? 1 : 0);
 }
 

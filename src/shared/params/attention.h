@@ -34,6 +34,7 @@ struct AttentionSpec {
   int split_size = 0;  // keys, as asked for
   int batch_invariant = 0;
   int chunk_invariant = 0;
+  int kernel = -1;  // row of the kernel table that the caller forces
   int segments = 1;
   KvSpec kv[kMaxSegments];
   bool operator==(const AttentionSpec&) const = default;

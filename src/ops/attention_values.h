@@ -5,9 +5,9 @@
 #include "base/status.h"
 #include "shared/params/attention.h"
 
-namespace fovea::cpu {
+namespace fovea {
 
 // Lengths, starts and page ids; of the latter only those that a visible key needs are looked at.
 Status check_attention_values(const AttentionArgs& args);
 
-}  // namespace fovea::cpu
+}  // namespace fovea

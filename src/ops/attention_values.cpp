@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cpu/attention_values.h"
+#include "ops/attention_values.h"
 
-namespace fovea::cpu {
+namespace fovea {
 
 namespace {
 
@@ -167,4 +167,4 @@ Status check_attention_values(const AttentionArgs& a) {
   return {};
 }
 
-}  // namespace fovea::cpu
+}  // namespace fovea

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention, few rows: one block of threads has every row of a row block; its warps take keys, 16 of each step,
+// each in a pipeline of its own. Included by a family's file.
+//
+//   cut even    grid x: as many blocks as run at once. The tiles of all row blocks and units form one line (sequence by
+//               sequence, row block by row block, unit by unit); each block takes an equal piece of it, so that ragged
+//               lengths leave no block idle. A row block and unit that begins in one block and ends in another leaves
+//               f32 pieces (two per block), and the last of these blocks to finish merges them in order of keys.
+//   cut fixed   grid x: row blocks, y: units, z: splits, with a stride. A split is a run of split_tiles tiles at a
+//               fixed place of its segment, so that the bits of a row depend on nothing but its own keys.
+//   shared      Q [q_parts][block_rows][QRows] | kWarps x kStages x { K, rope, V of 16 keys }, later the warps' results
+//   order       each warp: wait for its oldest stage, start a copy, S = Q K^T, softmax, O += P V
+#pragma once
+
+#include "backend/cuda/kernels/attention_store.cuh"
+
+namespace fovea {
+
+constexpr int kStages = config::stages;
+constexpr int kStepKeys = kWarps * kKeys;  // of all warps
+static_assert(config::block_rows == kWarpRows && kKeys == 16 && kTileKeys % kStepKeys == 0);
+
+struct DecodeShared {
+  alignas(128) char q[kParts * kQPart];
+  union {
+    KeyStage<kKeys, 1> stage[kWarps][kStages];
+    alignas(16) float o[kWarps][config::block_rows][config::d_v];
+  };
+  WarpRows rows[kWarps];
+  float factor[config::block_rows];
+  KeySource source;
+  AttentionRequest request;
+  float top[kWarps][config::block_rows];
+  float sum[kWarps][config::block_rows];
+  i64_t warp_tiles[kWarps];
+  i64_t found_before;  // tiles before the sequence that holds the piece's first tile
+  i64_t found;
+  int any_factor;
+  int last;
+};
+
+// What a block of threads works on at a time.
+struct DecodeTask {
+  RowBlock block;
+  int kv_head;
+  int v_dim;
+};
+
+inline RowBlock row_block_of(const AttentionRequest& r, int group, int index) {
+  const int rows = static_cast<int>(r.tokens) * group, first = index * config::block_rows;
+  return {first, min(config::block_rows, rows - first)};
+}
+inline int count_row_blocks(const AttentionCudaArgs& g, const AttentionRequest& r) {
+  const int rows = static_cast<int>(r.tokens) * g.a.spec.group;
+  if (rows <= g.least_rows || rows > g.most_rows) return 0;
+  return (rows + config::block_rows - 1) / config::block_rows;
+}
+// Rows without a key still get their result: as if they had one tile.
+inline int tiles_on_line(const AttentionArgs& a, const AttentionRequest& r, RowBlock block) {
+  return max(count_block_tiles(a, r, block), 1);
+}
+inline i64_t sequence_tiles(const AttentionCudaArgs& g, const AttentionRequest& r) {
+  i64_t tiles = 0;
+  const int blocks = count_row_blocks(g, r);
+  for (int i = 0; i < blocks; ++i) tiles += tiles_on_line(g.a, r, row_block_of(r, g.a.spec.group, i));
+  return tiles;
+}
+
+// Sum over the block of each thread's value; `before` is the sum of the threads before.
+inline i64_t block_scan(DecodeShared& shared, i64_t value, i64_t& before) {
+  const int lane = lane_id(), warp = warp_id();
+  i64_t sum = value;
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const i64_t other = __shfl_up_sync(kAllLanes, sum, step);
+    if (lane >= step) sum += other;
+  }
+  __syncthreads();
+  if (lane == 31) shared.warp_tiles[warp] = sum;
+  __syncthreads();
+  i64_t total = 0;
+  before = sum - value;
+  for (int i = 0; i < kWarps; ++i) {
+    if (i < warp) before += shared.warp_tiles[i];
+    total += shared.warp_tiles[i];
+  }
+  return total;
+}
+
+// Tiles of one unit over all sequences.
+inline i64_t count_tiles(const AttentionCudaArgs& g, DecodeShared& shared) {
+  i64_t mine = 0, before = 0;
+  for (i64_t b = threadIdx.x; b < g.a.spec.batch; b += kThreads) mine += sequence_tiles(g, sequence_of(g, b));
+  return block_scan(shared, mine, before);
+}
+
+// The sequence that holds tile `tile` of the line, in shared.found; tiles of all units before it in
+// shared.found_before.
+inline void find_sequence(const AttentionCudaArgs& g, DecodeShared& shared, i64_t tile, int units) {
+  i64_t passed = 0;
+  for (i64_t first = 0; first < g.a.spec.batch; first += kThreads) {
+    const i64_t b = first + threadIdx.x;
+    const i64_t tiles = b < g.a.spec.batch ? sequence_tiles(g, sequence_of(g, b)) : 0;
+    i64_t before;
+    const i64_t total = block_scan(shared, tiles, before);
+    const i64_t begin = (passed + before) * units;
+    if (tile >= begin && tile < begin + tiles * units) {
+      shared.found = b;
+      shared.found_before = begin;
+    }
+    passed += total;
+    if (passed * units > tile) break;
+  }
+  __syncthreads();
+}
+
+inline void start_q(const AttentionCudaArgs& g, DecodeShared& shared, const DecodeTask& task) {
+  bool any_factor = false;
+  load_q(g, shared.request, task.block, task.kv_head, config::block_rows, shared.q, shared.factor, any_factor);
+  if constexpr (kGeneral && kParts == 2 && kKind == Dtype::f16) {
+    const int any = __syncthreads_or(any_factor);
+    if (threadIdx.x == 0) shared.any_factor = any;
+  }
+  family::commit();
+}
+
+// Tiles [first, last) of segment s.
+template <bool by_key>
+inline void run_tiles(const AttentionCudaArgs& g, DecodeShared& shared, const DecodeTask& task, int s,
+                      const StepRules& rules, int first, int last, Output& o, RowState& state) {
+  using Stage = KeyStage<kKeys, 1>;
+  const AttentionArgs& a = g.a;
+  const int lane = lane_id(), warp = warp_id();
+  const unsigned q = shared_address(shared.q) + q_lane_offset(lane);
+  const RowBytes bytes = {.k = (a.spec.kv[0].d_k - a.spec.kv[0].d_rope) * (kK8 ? 1 : 2),
+                          .rope = a.spec.kv[0].d_rope * 2,
+                          .v = (a.spec.kv[0].d_v - task.v_dim) * (kV8 ? 1 : 2),
+                          .k_align = g.k_align,
+                          .rope_align = g.rope_align,
+                          .v_align = g.v_align};
+  int full_lo, full_hi, any_lo, any_hi;
+  WarpRows& rows = shared.rows[warp];
+  find_rows(a, shared.request, s, task.block, 0, task.kv_head, rows, full_lo, full_hi, any_lo, any_hi);
+  const bool scaled = rules.k_scaled || rules.v_scaled;
+  constexpr int kSteps = kTileKeys / kStepKeys;
+  first *= kSteps;
+  last *= kSteps;
+  const auto key_of = [&](int step) { return step * kStepKeys + warp * kKeys; };
+  LaneKey next = find_key<Stage>(shared.source, key_of(first));
+  // The first rounds only start copies.
+#pragma unroll 1
+  for (int t = first - kStages + 1; t < last; ++t) {
+    family::wait<kStages - 2>();
+    __syncwarp();
+    const int ahead = t + kStages - 1;
+    if (ahead < last) {
+      copy_keys(shared.stage[warp][ahead % kStages], 0, next, bytes, scaled, g.status);
+    }
+    family::commit();
+    next = find_key<Stage>(shared.source, key_of(ahead + 1));
+    const int key = key_of(t);
+    if (t < first || key >= any_hi || key + kKeys <= any_lo) continue;
+    attend_step<by_key>(a, shared.request, s, rules, rows, shared.stage[warp][t % kStages], q, key, full_lo, full_hi,
+                        task.v_dim, o, state);
+  }
+  family::wait<0>();
+  __syncwarp();
+}
+
+// Tiles [first, last) of the row block, counted over its segments: to o and state of each warp.
+inline float attend_tiles(const AttentionCudaArgs& g, DecodeShared& shared, const DecodeTask& task, int first, int last,
+                          bool by_key, Output& o, RowState& state) {
+  const AttentionArgs& a = g.a;
+  float to_log2 = 1;
+  clear(o, state);
+  int passed = 0;
+#pragma unroll 1
+  for (int s = 0; s < (kGeneral ? a.spec.segments : 1); ++s) {
+    const StepRules rules = step_rules(
+        a, s, task.kv_head, kGeneral && kParts == 2 && kKind == Dtype::f16 && shared.any_factor != 0 ? shared.factor : nullptr);
+    to_log2 = rules.to_log2;
+    if (s == 0) state.unit = rules.v_scaled ? 0.0f : rules.v_scale;
+    const Interval keys = block_keys(a, shared.request, s, task.block);
+    const TileRange tiles = tiles_of(keys);
+    const int begin = tiles.first + max(first - passed, 0), end = min(tiles.last, tiles.first + last - passed);
+    passed += tiles.count();
+    __syncthreads();  // the segment before is done with the source
+    if (threadIdx.x == 0) {
+      find_source(a, shared.request, s, task.kv_head, task.v_dim, shared.source);
+      shared.source.lo = static_cast<int>(keys.lo);
+      shared.source.hi = static_cast<int>(keys.hi);
+    }
+    if (s == 0) family::wait<0>();  // Q
+    __syncthreads();
+    if (begin >= end) continue;
+    if (by_key) {
+      run_tiles<true>(g, shared, task, s, rules, begin, end, o, state);
+    } else {
+      run_tiles<false>(g, shared, task, s, rules, begin, end, o, state);
+    }
+  }
+  return to_log2;
+}
+
+// The warps' results to shared memory, O under its own warp's maximum; tops in powers of two.
+inline void gather_warps(DecodeShared& shared, float to_log2, const Output& o, const RowState& state) {
+  const int lane = lane_id(), warp = warp_id();
+  __syncthreads();  // every warp is done with the stages
+#pragma unroll
+  for (int i = 0; i < kMTiles; ++i) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float sum = row_sum(state, i, h);
+      const int n = i * 16 + h * 8 + lane / 4;
+      if (lane % 4 == 0) {
+        shared.top[warp][n] = state.top[i][h] == minus_infinity() ? minus_infinity() : state.top[i][h] * to_log2;
+        shared.sum[warp][n] = sum;
+      }
+      for_pairs(o, i, h, [&](int dim, float x, float y) {
+        *reinterpret_cast<float2*>(&shared.o[warp][n][dim]) = {x * state.unit, y * state.unit};
+      });
+    }
+  }
+  __syncthreads();
+}
+
+struct WarpParts {
+  const DecodeShared& s;
+  float top(int k, int r) const { return s.top[k][r]; }
+  float sum(int k, int r) const { return s.sum[k][r]; }
+  float4 o(int k, int r, int dim) const { return *reinterpret_cast<const float4*>(&s.o[k][r][dim]); }
+};
+struct BlockPieces {
+  const AttentionCudaArgs& g;  // two pieces per block: [0] what it ends or passes, [1] what it begins
+  i64_t first;                 // block that began
+  Piece at(int k) const { return piece_at(g, 2 * (first + k) + (k == 0)); }
+  float top(int k, int r) const { return __ldcg(&at(k).top(r)); }
+  float sum(int k, int r) const { return __ldcg(&at(k).sum(r)); }
+  float4 o(int k, int r, int dim) const { return __ldcg(reinterpret_cast<const float4*>(at(k).o(r) + dim)); }
+};
+
+template <class Parts>
+inline void merge_to_out(const AttentionCudaArgs& g, const AttentionRequest& r, const DecodeTask& task, int count,
+                         const Parts& parts) {
+  merge_parts<config::d_v>(task.block.count, count, parts, [&](int n, int dim, float4 value, float top, float sum) {
+    store_merged(g, r, task.kv_head, task.block.first + n, task.v_dim, config::d_v, dim, value, top, sum);
+  });
+}
+template <class Parts>
+inline void merge_to_piece(const Piece& piece, const DecodeTask& task, int count, const Parts& parts) {
+  merge_parts<config::d_v>(task.block.count, count, parts, [&](int n, int dim, float4 value, float top, float sum) {
+    *reinterpret_cast<float4*>(piece.o(n) + dim) = value;
+    if (dim == 0) piece.top(n) = top, piece.sum(n) = sum;
+  });
+}
+
+// The row block's tiles [first, last) by all warps, to shared memory. Where V holds NaN or Inf, twice.
+inline void attend_and_gather(const AttentionCudaArgs& g, DecodeShared& shared, const DecodeTask& task, int first,
+                              int last) {
+  Output o;
+  RowState state;
+  float to_log2;
+  bool by_key = false;
+#pragma unroll 1
+  while (true) {
+    to_log2 = attend_tiles(g, shared, task, first, last, by_key, o, state);
+    if (by_key || __syncthreads_or(poisoned(o, state)) == 0) break;
+    by_key = true;
+  }
+  gather_warps(shared, to_log2, o, state);
+}
+
+inline void decode_even(const AttentionCudaArgs& g, DecodeShared& shared) {
+  const AttentionArgs& a = g.a;
+  const int kv_heads = a.spec.heads / a.spec.group;
+  const int units = kv_heads * ((a.spec.kv[0].d_v + config::d_v - 1) / config::d_v);
+  const i64_t total = count_tiles(g, shared) * units;
+  const i64_t per_block = at_least((total + gridDim.x - 1) / gridDim.x, g.least_tiles);
+  const i64_t begin = blockIdx.x * per_block, end = at_most(begin + per_block, total);
+  if (begin >= end) return;
+  find_sequence(g, shared, begin, units);
+  i64_t b = shared.found, before = shared.found_before;  // tiles of the line before the row block `index` of b
+  int index = 0;
+  bool entered = false;
+#pragma unroll 1
+  for (i64_t tile = begin; tile < end;) {
+    if (!entered) {
+      __syncthreads();
+      if (threadIdx.x == 0) shared.request = sequence_of(g, b);
+      __syncthreads();
+      entered = true;
+    }
+    const AttentionRequest& r = shared.request;
+    if (index >= count_row_blocks(g, r)) {
+      ++b;
+      index = 0;
+      entered = false;
+      continue;
+    }
+    DecodeTask task;
+    task.block = row_block_of(r, a.spec.group, index);
+    const int tiles = tiles_on_line(a, r, task.block);
+    if (tile >= before + static_cast<i64_t>(tiles) * units) {
+      before += static_cast<i64_t>(tiles) * units;
+      ++index;
+      continue;
+    }
+    const int unit = static_cast<int>((tile - before) / tiles), offset = static_cast<int>((tile - before) % tiles);
+    const int count = static_cast<int>(at_most(end - tile, tiles - offset));
+    task.kv_head = unit % kv_heads;
+    task.v_dim = unit / kv_heads * config::d_v;
+    __syncthreads();  // merges of the task before are done with shared memory
+    start_q(g, shared, task);
+    attend_and_gather(g, shared, task, offset, offset + count);
+    if (count == tiles) {
+      merge_to_out(g, r, task, kWarps, WarpParts{shared});
+    } else {
+      merge_to_piece(piece_at(g, 2 * static_cast<i64_t>(blockIdx.x) + (offset == 0)), task, kWarps, WarpParts{shared});
+      const i64_t first_tile = tile - offset;
+      const i64_t first_block = first_tile / per_block, blocks = (first_tile + tiles - 1) / per_block - first_block + 1;
+      __threadfence();
+      __syncthreads();
+      if (threadIdx.x == 0) {
+        const unsigned arrived = atomicAdd(&g.arrived[first_block], 1u);
+        shared.last = arrived == blocks - 1;
+        if (shared.last) g.arrived[first_block] = 0;
+        __threadfence();
+      }
+      __syncthreads();
+      if (shared.last) merge_to_out(g, r, task, static_cast<int>(blocks), BlockPieces{g, first_block});
+    }
+    tile += count;
+  }
+}
+
+inline void decode_fixed(const AttentionCudaArgs& g, DecodeShared& shared) {
+  const AttentionArgs& a = g.a;
+  const int kv_heads = a.spec.heads / a.spec.group;
+  i64_t b;
+  int index;
+  if (!find_block(a, config::block_rows, blockIdx.x, b, index)) return;
+  if (threadIdx.x == 0) shared.request = sequence_of(g, b);
+  __syncthreads();
+  const AttentionRequest& r = shared.request;
+  if (index >= count_row_blocks(g, r)) return;
+  const DecodeTask task = {row_block_of(r, a.spec.group, index), static_cast<int>(blockIdx.y) % kv_heads,
+                           static_cast<int>(blockIdx.y) / kv_heads * config::d_v};
+  const int splits = count_splits(a, r, task.block, g.split_tiles);
+  const i64_t pieces = (blockIdx.x * static_cast<i64_t>(gridDim.y) + blockIdx.y) * g.max_splits;
+  for (int split = static_cast<int>(blockIdx.z); split < max(splits, 1); split += static_cast<int>(gridDim.z)) {
+    const TileRange tiles = split_tiles(a, r, task.block, g.split_tiles, split);
+    __syncthreads();
+    start_q(g, shared, task);
+    attend_and_gather(g, shared, task, tiles.first, tiles.last);
+    if (splits <= 1) {
+      merge_to_out(g, r, task, kWarps, WarpParts{shared});
+    } else {
+      merge_to_piece(piece_at(g, pieces + split), task, kWarps, WarpParts{shared});
+    }
+  }
+}
+
+inline void attention_decode(const AttentionCudaArgs& g) {
+  static_assert(sizeof(DecodeShared) <= attention_smem_bytes(kShape));
+  extern __shared__ char shared_bytes[];
+  DecodeShared& shared = *reinterpret_cast<DecodeShared*>(shared_bytes);
+  if constexpr (config::fixed != 0) {
+    decode_fixed(g, shared);
+  } else {
+    decode_even(g, shared);
+  }
+}
+
+}  // namespace fovea

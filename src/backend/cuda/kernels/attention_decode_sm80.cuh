@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention, few rows, SM80 and later.
+#pragma once
+
+#include "backend/cuda/kernels/family_sm80.cuh"
+#include "backend/cuda/kernels/attention_decode.cuh"
+
+namespace fovea {
+
+extern "C" __global__ void __launch_bounds__(kThreads, config::blocks_per_sm)
+    attention_decode_sm80(const __grid_constant__ AttentionCudaArgs g) {
+  attention_decode(g);
+}
+
+}  // namespace fovea

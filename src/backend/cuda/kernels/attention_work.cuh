@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention: what a block of threads works on, for every family: sequence, rows, the keys that they see, and where
+// those lie. All token numbers are those that this rank holds ("held"); they fit 31 bits, which the plan checks.
+#pragma once
+
+#include "backend/cuda/kernels/ptx/address.cuh"
+#include "backend/cuda/kernels/status.cuh"
+#include "shared/params/attention_cuda.h"
+
+namespace fovea {
+
+constexpr unsigned kAllLanes = 0xFFFFFFFFu;
+
+struct Yes {
+  static constexpr bool value = true;
+};
+struct No {
+  static constexpr bool value = false;
+};
+
+inline int lane_id() {
+  return static_cast<int>(threadIdx.x) % 32;
+}
+inline int warp_id() {
+  return static_cast<int>(threadIdx.x) / 32;
+}
+inline float minus_infinity() {
+  return __int_as_float(static_cast<int>(0xFF800000));
+}
+inline i64_t clamp(i64_t x, i64_t least, i64_t most) {
+  return x < least ? least : x > most ? most : x;
+}
+
+// The request of sequence b, with every length cut to what memory there is. A cut is reported.
+inline AttentionRequest sequence_of(const AttentionCudaArgs& g, i64_t b) {
+  const AttentionArgs& a = g.a;
+  AttentionRequest r = attention_request(a, b);
+  bool wrong = false;
+  const auto fit = [&](i64_t& x, i64_t least, i64_t most) {
+    const i64_t inside = clamp(x, least, most);
+    wrong |= inside != x;
+    x = inside;
+  };
+  if (a.spec.padded) {
+    fit(r.active, 0, r.tokens);
+    fit(r.q_len, 0, r.tokens - r.active);
+  } else {
+    fit(r.first, 0, a.spec.tokens);
+    fit(r.tokens, 0, a.spec.tokens - r.first);
+    r.q_len = r.tokens;
+  }
+  for (int s = 0; s < a.spec.segments; ++s) {
+    AttentionRequest::Segment& segment = r.segment[s];
+    i64_t most = at_most(kv_capacity(a.kv[s], b), a.spec.kv[s].max_len);
+    if (a.spec.kv[s].layout == KvLayout::paged_csr) {
+      const i64_t first = index_at(a.kv[s].page_indptr, b), entries = a.kv[s].page_table.shape[0];
+      if (first < 0 || first > entries) most = 0;
+      most = at_most(most, (entries - first) * a.kv[s].spec.page_size);
+    } else if (a.spec.kv[s].layout == KvLayout::ragged) {
+      const i64_t first = index_at(a.kv[s].cu_seqlens_kv, b);
+      most = first < 0 ? 0 : at_most(most, a.kv[s].spec.page_size - first);
+    }
+    fit(segment.held, 0, at_least(most, 0));
+  }
+  if (wrong) report_status(g.status, StatusCode::invalid_value);
+  return r;
+}
+
+// Finds the sequence and row block of slot `index`; false past the end. Every warp does the same.
+inline bool find_block(const AttentionArgs& a, int block_rows, i64_t index, i64_t& b, int& row_block) {
+  const int group = a.spec.group;
+  if (a.spec.padded) {
+    const i64_t blocks = (a.spec.tokens * group + block_rows - 1) / block_rows;
+    b = index / blocks;
+    row_block = static_cast<int>(index - b * blocks);
+    return b < a.spec.batch;
+  }
+  const int lane = lane_id();
+  i64_t before = 0;
+  for (i64_t first = 0; first < a.spec.batch; first += 32) {
+    const i64_t mine = first + lane;
+    i64_t blocks = 0;
+    if (mine < a.spec.batch) {
+      const i64_t begin = clamp(index_at(a.cu_seqlens_q, mine), 0, a.spec.tokens);
+      const i64_t tokens = clamp(index_at(a.cu_seqlens_q, mine + 1) - begin, 0, a.spec.tokens - begin);
+      blocks = (tokens * group + block_rows - 1) / block_rows;
+    }
+    i64_t sum = blocks;
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+      const i64_t other = __shfl_up_sync(kAllLanes, sum, step);
+      if (lane >= step) sum += other;
+    }
+    const unsigned here = __ballot_sync(kAllLanes, before + sum > index);
+    if (here != 0) {
+      const int owner = __ffs(static_cast<int>(here)) - 1;
+      b = first + owner;
+      row_block = static_cast<int>(index - __shfl_sync(kAllLanes, before + sum - blocks, owner));
+      return true;
+    }
+    before += __shfl_sync(kAllLanes, sum, 31);
+  }
+  return false;
+}
+
+// Rows of a block: `count` of them from `first` on, of one sequence and kv head.
+struct RowBlock {
+  int first = 0;
+  int count = 0;
+};
+
+// The held keys of segment s that a row sees by interval.
+inline Interval row_keys(const AttentionArgs& a, const AttentionRequest& r, int s, i64_t token) {
+  return intersect(attention_held(a, r, s, attention_interval(a, r, token)), {0, r.segment[s].held});
+}
+// Those that any row of the block sees, or a few more: bounds grow with the query.
+inline Interval block_keys(const AttentionArgs& a, const AttentionRequest& r, int s, RowBlock rows) {
+  if (rows.count <= 0) return {};
+  const i64_t first = at_least(rows.first / a.spec.group, r.active);
+  const i64_t last = at_most((rows.first + rows.count - 1) / a.spec.group, r.active + r.q_len - 1);
+  if (last < first) return {};
+  return intersect(attention_held(a, r, s, {attention_interval(a, r, first).lo, attention_interval(a, r, last).hi}),
+                   {0, r.segment[s].held});
+}
+
+// Tiles [first, last) that cover some keys.
+struct TileRange {
+  int first = 0;
+  int last = 0;
+  int count() const { return last - first; }
+};
+inline TileRange tiles_of(Interval keys) {
+  if (keys.empty()) return {};
+  return {static_cast<int>(keys.lo / kTileKeys), static_cast<int>((keys.hi + kTileKeys - 1) / kTileKeys)};
+}
+inline int count_block_tiles(const AttentionArgs& a, const AttentionRequest& r, RowBlock rows) {
+  int tiles = 0;
+#pragma unroll 1
+  for (int s = 0; s < a.spec.segments; ++s) tiles += tiles_of(block_keys(a, r, s, rows)).count();
+  return tiles;
+}
+
+// Where the keys of one segment of one sequence and kv head are: [0] of K, [1] of V, [2] of K's rope dims. kv_locate
+// and kv_address with all that does not depend on the key done once.
+struct KeySource {
+  const char* base[3];
+  i64_t page_stride[3], token_stride[3];  // bytes
+  const char* scale[2];                   // null: no scale per token
+  i64_t scale_page_stride[2], scale_token_stride[2];
+  Dtype scale_dtype[2];
+  const char* table[2];    // the sequence's page ids; null = one page, which base includes
+  i64_t table_stride[2];   // bytes
+  int wide[2];             // ids are i64
+  i64_t pages;
+  int page_size, page_shift;  // page_size = 1 << page_shift, or page_shift < 0
+  int lo, hi;                 // keys that some row of the block sees
+};
+
+inline bool scaled_per_token(const KvSideSpec& side) {
+  return side.scale_kind == ScaleKind::token_head;
+}
+// The scale of a side that one number per kv head holds; 1 where scales differ by token.
+inline float uniform_scale(const KvSideSpec& side, const KvStream& s, i64_t kv_head) {
+  return scaled_per_token(side) ? 1.0f : kv_scale(side, s, {0, 0}, kv_head);
+}
+
+// For one thread.
+inline void find_source(const AttentionArgs& a, const AttentionRequest& r, int s, int kv_head, int v_dim,
+                        KeySource& source) {
+  const KvView& kv = a.kv[s];
+  const bool csr = kv.spec.layout == KvLayout::paged_csr, paged = csr || kv.spec.layout == KvLayout::paged;
+  const i64_t first_entry = csr ? index_at(kv.page_indptr, r.b) : 0;
+  source.pages = kv.pages;
+  source.page_size = kv.spec.page_size;
+  source.page_shift = __popc(kv.spec.page_size) == 1 ? __ffs(kv.spec.page_size) - 1 : -1;
+  i64_t page = r.b, offset = 0;
+  if (kv.spec.layout == KvLayout::ragged) page = 0, offset = index_at(kv.cu_seqlens_kv, r.b);
+#pragma unroll
+  for (int side = 0; side < 3; ++side) {
+    const KvStream& stream = side == 0 ? kv.k : side == 1 ? kv.v : kv.k_rope;
+    source.base[side] = stream.base + kv_head * stream.head_stride;
+    source.page_stride[side] = stream.page_stride;
+    source.token_stride[side] = stream.token_stride;
+    if (!paged) source.base[side] += page * stream.page_stride + offset * stream.token_stride;
+  }
+  if (!kv.spec.v_in_k) source.base[1] += v_dim * dtype_block_bytes(codec_dtype(kv.spec.v.codec));
+#pragma unroll
+  for (int side = 0; side < 2; ++side) {
+    const IndexView& table = side == 1 && kv.v_page_table.given() ? kv.v_page_table : kv.page_table;
+    source.table[side] = !paged ? nullptr : csr ? row(table, first_entry) : row(table, r.b);
+    source.wide[side] = table.dtype == Dtype::i64;
+    source.table_stride[side] = table.stride[csr ? 0 : 1] * (source.wide[side] ? 8 : 4);
+    const KvSideSpec& spec = side == 0 ? kv.spec.k : kv.spec.v;
+    const KvStream& stream = side == 0 ? kv.k_scale : kv.v_scale;
+    source.scale[side] = nullptr;
+    if (scaled_per_token(spec)) {
+      source.scale[side] = stream.base + kv_head * stream.head_stride;
+      source.scale_page_stride[side] = stream.page_stride;
+      source.scale_token_stride[side] = stream.token_stride;
+      source.scale_dtype[side] = spec.scale_dtype;
+      if (!paged) source.scale[side] += page * stream.page_stride + offset * stream.token_stride;
+    }
+  }
+}
+
+// Where key t is, if its page exists.
+struct KeyPlace {
+  i64_t page = -1;
+  int offset = 0;  // tokens in the page
+};
+inline KeyPlace key_place(const KeySource& source, int side, int t) {
+  if (source.table[side] == nullptr) return {0, t};
+  const int column = source.page_shift >= 0 ? t >> source.page_shift : t / source.page_size;
+  const char* entry = source.table[side] + column * source.table_stride[side];
+  const i64_t page = source.wide[side] ? *reinterpret_cast<const i64_t*>(entry) : *reinterpret_cast<const int*>(entry);
+  if (static_cast<u64_t>(page) >= static_cast<u64_t>(source.pages)) return {};
+  return {page, t - column * source.page_size};
+}
+
+}  // namespace fovea
