@@ -111,7 +111,10 @@ Outcome bench_on_fake(std::vector<std::string> arguments, nlohmann::json* report
   const char* path = std::getenv("LD_LIBRARY_PATH");
   const std::string search = fake.parent_path().string() + (path ? std::string(":") + path : "");
   arguments.insert(arguments.begin(), "bench");
-  const Outcome r = app::fovea(arguments, SIZE_MAX, {{"LD_LIBRARY_PATH", search}, {"FAKE_CUDA_REPORT", file}});
+  const std::string cache = file + "_cache";
+  const Outcome r = app::fovea(arguments, SIZE_MAX,
+                               {{"LD_LIBRARY_PATH", search}, {"FAKE_CUDA_REPORT", file}, {"XDG_CACHE_HOME", cache}});
+  std::filesystem::remove_all(cache);
   if (report != nullptr) *report = nlohmann::json::parse(std::ifstream(file));
   std::filesystem::remove(file);
   return r;
