@@ -14,11 +14,14 @@ namespace {
 
 constexpr i64_t kMostWarps = 8;  // of a block, as the kernel's launch bound
 
-// Registers are what limits this kernel: 65536 of an SM, handed out to warps by 256.
+// Registers are what limits this kernel: 65536 of an SM, handed out to warps by 256; with one warp in a block also the
+// 16 blocks that the small SMs hold.
 i64_t resident_warps(const CudaContext& context, const KernelUse& use) {
   const auto* kernel = static_cast<const Kernel*>(use.loaded);
   const i64_t registers = kernel == nullptr ? 128 : std::max(kernel->registers, 32);
-  return context.caps.sm_count * (65536 / ((registers * 32 + 255) / 256 * 256));
+  const int card = context.caps.compute_capability;
+  const i64_t blocks = card == 75 || card == 86 || card == 87 ? 16 : 24;
+  return context.caps.sm_count * std::min(blocks, 65536 / ((registers * 32 + 255) / 256 * 256));
 }
 
 // Rank 1 or 2.

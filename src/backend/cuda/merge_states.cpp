@@ -17,11 +17,13 @@ MergeTensor tensor_of(const View& v) {
   return {static_cast<char*>(v.data), v.stride[0] * bytes, v.stride[1] * bytes, v.stride[2] * bytes};
 }
 
-bool is_aligned(const MergeTensor& t) {
-  return (reinterpret_cast<u64_t>(t.data) | static_cast<u64_t>(t.batch_stride) | static_cast<u64_t>(t.token_stride) |
-          static_cast<u64_t>(t.head_stride)) %
-             16 ==
-         0;
+// To 16 bytes, every row. A stride along a dimension of one is never taken.
+bool is_aligned(const View& v) {
+  u64_t bits = reinterpret_cast<u64_t>(v.data);
+  for (int i = 0; i < 3; ++i) {
+    if (v.shape[i] > 1) bits |= static_cast<u64_t>(v.stride[i] * v.block_bytes);
+  }
+  return bits % 16 == 0;
 }
 
 template <int capacity>
@@ -47,12 +49,12 @@ MergeStatesBlock<capacity> merge_states_block(const MergeStatesPlan& plan, const
   block.lse = tensor_of(args.lse);
   block.sinks = static_cast<const float*>(args.sinks.data);
   block.sinks_stride = args.sinks.stride[0];
-  bool wide = s.d % 8 == 0 && is_aligned(block.out);
+  bool wide = s.d % 8 == 0 && is_aligned(args.out);
   for (int p = 0; p < s.parts; ++p) {
     block.types[p] = static_cast<u8_t>(s.outs[p]);
     block.outs[p] = tensor_of(args.outs[p]);
     block.lses[p] = tensor_of(args.lses[p]);
-    wide = wide && s.outs[p] == s.outs[0] && is_aligned(block.outs[p]);
+    wide = wide && s.outs[p] == s.outs[0] && is_aligned(args.outs[p]);
   }
   block.wide = wide;
   return block;
