@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests on the CUDA card of this machine and writes results/gpu-conformance-<card>.json.
 
-The programs `test_conformance` and `test_cuda` may be built here or brought along: they need the driver, and NVRTC only
-where the bundle lacks a kernel. The suite is divided over processes, each writes its counts, and they are joined here.
+The programs `test_conformance` and `test_cuda` may be built here or brought along: they need the driver, and NVRTC for
+what the bundle lacks. The suite needs about a thousand kernels, most of them once, so the step `kernels` first plans every
+case in one process for each core, which compiles its share into the cache. Then the suite is divided over processes, each
+writes its counts, and they are joined here.
 Exit status: 0 all passed, 1 something failed, 2 no card. `--age` only says, for `make test`, whether the results in the
 tree were made from its sources; it never fails, since most changes are made on machines without a card.
 """
@@ -33,7 +35,8 @@ REDUCED = ":".join([
     "BugCorpus.D16_*", "BugCorpus.B04_*", "KvAppend.NormAndRope", "KvAppend.SlotsPastThePool",
     "KvAppend.EmptyAndOddShapes", "KvAppend.MlaWithRopeTailAndValuesInKeys", "MergeStates.RandomParts",
     "MergeStates.EmptyPartsAreEmptyTogether"])
-STEPS = ["conformance", "cuda", "memcheck", "racecheck"]
+STEPS = ["kernels", "conformance", "cuda", "memcheck", "racecheck"]
+FAMILY_ARCHS = {90: "90a", 100: "100f", 103: "100f", 110: "110f", 120: "120f", 121: "120f"}
 
 
 def find_card():
@@ -76,7 +79,7 @@ def digest(path):
 class Run:
     """One program, divided over processes."""
 
-    def __init__(self, options, name, program, test_filter=None, prefix=(), environment=None, shards=1):
+    def __init__(self, options, name, program, test_filter=None, prefix=(), environment=None, shards=1, each=None):
         self.name, self.prefix, self.shards = name, list(prefix), shards
         self.command = [str(options.bin / program)]
         if test_filter:
@@ -87,13 +90,15 @@ class Run:
             self.environment["FOVEA_TEST_BUNDLE"] = str(options.bundle)
         if options.cache:
             self.environment["FOVEA_TEST_CACHE"] = str(options.cache)
-        self.timeout = options.timeout
+        self.timeout, self.each = options.timeout, each
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="fovea-"))
         self.reports, self.codes, self.output = [], [], ""
 
     def shard(self, index):
         report = self.folder / f"{index}.json"
         environment = dict(self.environment, GTEST_SHARD_INDEX=str(index), FOVEA_TEST_REPORT=str(report))
+        if self.each:
+            environment.update(self.each(index), GTEST_TOTAL_SHARDS="1", GTEST_SHARD_INDEX="0")
         try:
             done = subprocess.run(self.prefix + self.command, env=environment, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True, errors="replace", timeout=self.timeout)
@@ -163,6 +168,19 @@ def sanitize(options, tool):
     return entry, failures
 
 
+def compile_kernels(options, capability, environment):
+    """All that the suite needs, compiled by every core: its entry in the result, and what failed."""
+    cores = os.cpu_count() or 1
+    arch = FAMILY_ARCHS.get(capability, str(capability))
+
+    def each(index):
+        return {"FOVEA_TEST_COMPILE": f"{index}/{cores}", "FOVEA_TEST_ARCH": arch}
+
+    run = Run(options, "kernels", "test_conformance", options.filter, environment=environment, shards=cores, each=each).go()
+    compiled = sum(report.get("kernels_compiled", 0) for report in run.reports)
+    return {"run": True, "compiled": compiled, "seconds": run.seconds}, run
+
+
 def measure(options, card, capability):
     options.output.mkdir(parents=True, exist_ok=True)
     result = {"card": card, "compute_capability": capability, "date": datetime.date.today().isoformat(),
@@ -170,10 +188,15 @@ def measure(options, card, capability):
     failures, steps = [], {}
     for step in options.steps:
         print(f"{step} ..", flush=True)
-        if step in ("memcheck", "racecheck"):
+        fuzz = {"FOVEA_FUZZ_CASES": str(options.fuzz)}
+        if step == "kernels":
+            steps[step], run = compile_kernels(options, capability, fuzz)
+            failed = run.failures()
+            if failed:
+                print(run.output[-options.tail:])
+        elif step in ("memcheck", "racecheck"):
             steps[step], failed = sanitize(options, step)
         else:
-            fuzz = {"FOVEA_FUZZ_CASES": str(options.fuzz)} if step == "conformance" else {}
             run = Run(options, step, f"test_{step}", options.filter, environment=fuzz,
                       shards=options.shards if step == "conformance" else min(options.shards, 4)).go()
             failed = run.failures()
@@ -225,7 +248,7 @@ def main():
     parser.add_argument("--steps", type=lambda text: text.split(","), default=STEPS, help="of " + ",".join(STEPS))
     parser.add_argument("--filter", help="--gtest_filter of the steps conformance and cuda")
     parser.add_argument("--reduced", default=REDUCED, help="the same of the sanitizers' steps")
-    parser.add_argument("--fuzz", type=int, default=2000, help="random calls of each fuzz test")
+    parser.add_argument("--fuzz", type=int, default=300, help="random calls of each fuzz test; most take kernels of their own")
     parser.add_argument("--timeout", type=int, default=1800, help="seconds of one process")
     parser.add_argument("--tail", type=int, default=3000, help="characters of output to print of a step that failed")
     parser.add_argument("--sanitizer", help="path of compute-sanitizer")

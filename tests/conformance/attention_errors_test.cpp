@@ -14,7 +14,7 @@ namespace {
 // values are not looked at before the launch, and a plan may have a reason of its own to refuse.
 void expect_refused(Wrong& w, const Mistake& mistake) {
   for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
-    if (backend.kernel != nullptr || (backend.cuda && mistake.by_value)) continue;
+    if (backend.kernel != nullptr || backend.without_device || (backend.cuda && mistake.by_value)) continue;
     w.problem.poison_outputs();
     const Outcome result = run(backend, w.p);
     if (result.refused && !names(result.message, mistake.words.empty() ? "" : mistake.words[0])) continue;

@@ -2,6 +2,7 @@
 #include "support/backends.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <iterator>
@@ -16,6 +17,8 @@
 
 namespace fovea::test {
 namespace {
+
+constexpr const char* kWithoutDevice = "not run: planned for an architecture without a device";
 
 const char* setting(const char* name) {
   const char* text = std::getenv(name);
@@ -33,6 +36,28 @@ const Context& keep(Context context) {
   return all->emplace_back(std::move(context));
 }
 
+// The share of the kernels that this process compiles: every `of`-th, from `first`.
+struct Share {
+  size_t first = 0, of = 1;
+};
+
+Share compile_share() {
+  Share share;
+  if (const char* text = setting("FOVEA_TEST_COMPILE")) {
+    if (std::sscanf(text, "%zu/%zu", &share.first, &share.of) != 2 || share.of == 0) {
+      throw std::runtime_error("FOVEA_TEST_COMPILE must be I/N");
+    }
+  }
+  return share;
+}
+
+// "kernel NAME for sm_90a is not compiled: .."
+bool is_in_share(const std::string& not_compiled) {
+  const size_t end = not_compiled.find(" for sm_");
+  const Share share = compile_share();
+  return std::hash<std::string>{}(not_compiled.substr(0, end)) % share.of == share.first;
+}
+
 ContextParams cuda_params() {
   ContextParams params;
   params.device_type = FOVEA_CUDA;
@@ -43,18 +68,20 @@ ContextParams cuda_params() {
 }
 
 // The context's own choice, then each family of attention's kernel table by force.
-void add_cuda(std::vector<Backend>& all, const Context& context, TestDevice* device) {
+void add_cuda(std::vector<Backend>& all, const Context& context, TestDevice* device,
+              const Context* compiler = nullptr) {
   const auto add = [&](const std::string& name, const char* kernel) {
     all.push_back({.name = name,
                    .context = context,
                    .device = device,
                    .kernel = kernel,
                    .cuda = true,
-                   .without_device = device == nullptr});
+                   .without_device = device == nullptr,
+                   .compiler = compiler});
   };
   add("cuda", nullptr);
   for (const char* kernel : attention_kernels(FOVEA_CUDA)) add(std::string("cuda ") + kernel, kernel);
-  report_device(context);
+  report_device(compiler != nullptr ? *compiler : context);
 }
 
 std::vector<Backend> devices() {
@@ -62,7 +89,10 @@ std::vector<Backend> devices() {
   if (const char* arch = setting("FOVEA_TEST_ARCH")) {
     ContextParams params = cuda_params();
     params.arch = arch;
-    add_cuda(all, keep(Context(params)), nullptr);
+    const Context& whole = keep(Context(params));
+    params.compile = FOVEA_COMPILE_NEVER;
+    const bool shared = setting("FOVEA_TEST_COMPILE") != nullptr;
+    add_cuda(all, shared ? keep(Context(params)) : whole, nullptr, shared ? &whole : nullptr);
   } else if (!is("FOVEA_TEST_CUDA", "0")) {
     std::string why_not;
     TestDevice* device = CudaDevice::instance(why_not);
@@ -199,7 +229,18 @@ TestPlan::TestPlan(const Backend& backend, int32_t op, const void* params)
   begin(backend, op);
   const std::unique_ptr<CopiedParams> there = params_there(backend, op, params);
   fovea_plan* raw = nullptr;
-  outcome_ = planned(backend, fovea_plan_create(backend.context.get(), op, there ? there->get() : params, &raw));
+  const void* const here = there ? there->get() : params;
+  fovea_status code = fovea_plan_create(backend.context.get(), op, here, &raw);
+  if (code == FOVEA_NOT_COMPILED && backend.compiler != nullptr) {
+    if (is_in_share(fovea_last_error())) code = fovea_plan_create(backend.compiler->get(), op, here, &raw);
+    if (code == FOVEA_NOT_COMPILED) code = FOVEA_OK;  // another process does it
+    if (code == FOVEA_OK) {
+      fovea_plan_destroy(raw);
+      outcome_ = refuse(kWithoutDevice);
+      return;
+    }
+  }
+  outcome_ = planned(backend, code);
   plan_.reset(raw);
   if (!outcome_) return;
   EXPECT_EQ(fovea_plan_workspace(raw, &bytes_.scratch, &bytes_.sync), FOVEA_OK);
@@ -213,7 +254,7 @@ fovea_status TestPlan::launch(const DeviceCall& call) const {
 Outcome TestPlan::run_any(const void* params, const Exec& exec, uint8_t scratch_fill, const Change& change) const {
   begin(backend_, op_);
   call_ran();
-  if (backend_.without_device) return refuse("not run: planned for an architecture without a device");
+  if (backend_.without_device) return refuse(kWithoutDevice);
   return with_memory(backend_, op_, params, bytes_, exec, scratch_fill, change,
                      [&](const void* p, const Exec& e) { return fovea_plan_run(plan_.get(), p, &e); });
 }
@@ -236,7 +277,7 @@ Support supports_any(const Backend& backend, int32_t op, const void* params) {
 Outcome call_any(const Backend& backend, int32_t op, const void* params, WorkspaceBytes bytes) {
   begin(backend, op);
   call_ran();
-  if (backend.without_device) return refuse("not run: planned for an architecture without a device");
+  if (backend.without_device) return refuse(kWithoutDevice);
   Outcome outcome = with_memory(backend, op, params, bytes, {}, kPoison, nullptr, [&](const void* p, const Exec& e) {
     return fovea_call(backend.context.get(), op, p, &e);
   });

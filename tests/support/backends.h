@@ -19,10 +19,11 @@ namespace fovea::test {
 struct Backend {
   std::string name;  // "cpu AVX2", "cuda", "cuda sm80_decode"
   const Context& context;
-  TestDevice* device = nullptr;  // memory is mirrored there; null: the host's is used
-  const char* kernel = nullptr;  // attention's family that is forced
-  bool cuda = false;             // planning may refuse a call
-  bool without_device = false;   // plans and compiles, and runs nothing
+  TestDevice* device = nullptr;       // memory is mirrored there; null: the host's is used
+  const char* kernel = nullptr;       // attention's family that is forced
+  bool cuda = false;                  // planning may refuse a call
+  bool without_device = false;        // plans and compiles, and runs nothing
+  const Context* compiler = nullptr;  // for a share of the kernels that `context` lacks
 };
 
 // One context per instruction set of the CPU in this binary. The first has two threads, the others one.
@@ -33,6 +34,7 @@ Context cpu_context(int32_t threads, const char* isa = nullptr);
 //   FOVEA_TEST_CUDA=0      leaves CUDA out;  =1 fails where there is no device
 //   FOVEA_TEST_BUNDLE      a bundle of kernels, or a folder;  FOVEA_TEST_CACHE  the folder of compiled ones
 //   FOVEA_TEST_ARCH=90a    instead of a device, only plans and compiles for this architecture
+//   FOVEA_TEST_COMPILE=I/N there compiles every N-th kernel, from the I-th: N processes make all that the suite needs
 //   FOVEA_TEST_MIRROR=1    also mirrors the memory of CPU calls, as it is done for a device
 const std::vector<Backend>& backends(int32_t op);
 bool serves(const Backend& backend, int32_t op);
