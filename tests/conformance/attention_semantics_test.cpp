@@ -240,6 +240,7 @@ TEST(AttentionOption, E4m3ScalesShow) {
 
 TEST(AttentionEmpty, RowsWithOnlyASinkGiveItsLogit) {
   AttentionCase c = simple_case({4, 2, 3}, {0, 5, 1}, 4, 2, 32, 32);
+  c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_F16;
   c.options.mask = FOVEA_MASK_CAUSAL;
   c.sinks = true;
   Rng rng = test_rng();
@@ -250,6 +251,7 @@ TEST(AttentionEmpty, RowsWithOnlyASinkGiveItsLogit) {
 
 TEST(AttentionEmpty, PaddedRowsOutsideAreZeroAndMinusInf) {
   AttentionCase c = simple_case({3, 0, 2}, {9, 4, 20}, 4, 2, 32, 24);
+  c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_BF16;
   c.padded = true;
   c.pad_front = 2;
   c.pad_back = 3;

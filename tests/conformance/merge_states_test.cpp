@@ -182,6 +182,15 @@ void expect_merged(std::vector<std::unique_ptr<AttentionProblem>>& parts, const 
     merge.lse = lse;
     if (sinks) merge.sinks = whole.sinks;
     RUN_OR_CONTINUE(run(backend, merge));
+    if (backend.cuda) {  // each part has the rounding of its own products
+      const auto times_four = [](std::vector<double> bound) {
+        for (double& b : bound) b *= 4;
+        return bound;
+      };
+      EXPECT_TRUE(within(out, want.out, times_four(want.out_bound))) << backend.name;
+      EXPECT_TRUE(within(lse, want.lse, times_four(want.lse_bound))) << backend.name;
+      continue;
+    }
     EXPECT_TRUE(near(out, want.out, 2e-6, 1e-5)) << backend.name;
     EXPECT_TRUE(near(lse, want.lse, 2e-6, 1e-6)) << backend.name;
   }
@@ -191,6 +200,7 @@ TEST(BugCorpus, A06_PrefixAndSuffixAreTheWhole) {
   for (bool sinks : {false, true}) {
     Rng rng = test_rng(sinks);
     AttentionCase c = simple_case({3, 1}, {64 + 307, 64 + 20}, 4, 2, 64, 64);
+    c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_F16;
     c.options.mask = FOVEA_MASK_CAUSAL;
     c.sinks = sinks;
     AttentionProblem whole(c, rng);
@@ -219,6 +229,7 @@ TEST(MergeStates, ShardsAreTheWhole) {
   for (int32_t interleave : {1, 16}) {
     Rng rng = test_rng();
     AttentionCase c = simple_case({3, 1, 2}, {133, 20, 2}, 4, 2, 32, 32);
+    c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_F16;
     c.options.mask = FOVEA_MASK_CAUSAL;
     c.alibi = true;
     AttentionProblem whole(c, rng);
