@@ -36,8 +36,8 @@ constexpr char kUsage[] =
     "  --jobs    threads; 0: one for each core\n"
     "  --sample  one kernel of each operation and family only\n"
     "  --fresh   compiles everything anew\n"
-    "  --table   writes registers, local and shared memory of every kernel; architectures that are not built keep\n"
-    "            their rows\n"
+    "  --table   compiles everything anew and writes registers, spills, local and shared memory of every kernel;\n"
+    "            architectures that are not built keep their rows\n"
     "  --check   fails where a kernel is not in this table, or keeps more in local memory than it says\n"
     "  --record  writes how many kernels were compiled in how many seconds, as JSON\n";
 
@@ -78,6 +78,7 @@ bool parse(int argc, char** argv, Options& options) {
       return false;
   }
   if (options.nvrtc.empty()) options.nvrtc.emplace_back(kDefaultPlace);
+  options.fresh |= !options.table.empty();  // spills are in the compiler's log alone
   // A table or a record of a sample would look like one of everything.
   const bool whole = options.table.empty() && options.record.empty();
   return !options.archs.empty() && !options.output.empty() && (whole || !options.sample);

@@ -37,6 +37,7 @@ Status build_one(const KernelRequest& request, const Nvrtc& nvrtc, DiskCache& ca
     Compiled made;
     FOVEA_TRY(nvrtc.compile(source, made));
     cubin = std::move(made.cubin);
+    built.spill_bytes = spill_bytes(made.log, std::string(request.entry));
     return {};
   };
   DiskCache::Entry entry;

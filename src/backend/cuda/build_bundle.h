@@ -26,6 +26,7 @@ struct BuiltKernel {
   bool compiled = false;  // and not taken from the cache
   double seconds = 0;
   Resources resources;
+  int spill_bytes = -1;  // stored and loaded by a thread; -1: not known, since it was in the cache
 };
 
 struct BuiltBundle {

@@ -4,6 +4,7 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <string_view>
 #include <vector>
@@ -125,6 +126,22 @@ Status read_resources(const std::string& cubin, const std::string& entry, const 
   }
   out = found;
   return {};
+}
+
+// "Function properties for <entry>", and on the next line "<n> bytes stack frame, <n> bytes spill stores, <n> bytes
+// spill loads" behind some words.
+int spill_bytes(const std::string& log, const std::string& entry) {
+  const size_t head = log.find("Function properties for " + entry + "\n");
+  if (head == std::string::npos) return -1;
+  const size_t line = log.find('\n', head);
+  const size_t numbers = log.find_first_of("0123456789", line);
+  int stack = 0, stores = 0, loads = 0;
+  if (numbers == std::string::npos ||
+      std::sscanf(log.c_str() + numbers, "%d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &stack,
+                  &stores, &loads) != 3) {
+    return -1;
+  }
+  return stores + loads;
 }
 
 }  // namespace fovea::cuda

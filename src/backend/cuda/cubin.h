@@ -19,4 +19,8 @@ struct Resources {
 // INTERNAL where the file is no cubin with that entry.
 Status read_resources(const std::string& cubin, const std::string& entry, const CudaArch& arch, Resources& out);
 
+// Bytes that a thread of the entry spills and loads again, by the log of its compilation; -1 where the log has none.
+// Part of local_bytes, which holds arrays as well.
+int spill_bytes(const std::string& log, const std::string& entry);
+
 }  // namespace fovea::cuda

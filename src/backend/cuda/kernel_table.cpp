@@ -10,8 +10,8 @@ namespace fovea::cuda {
 
 namespace {
 
-constexpr char kHead[] = "arch\tkernel\tregisters\tlocal\tshared\tthreads\tbytes\tnvrtc";
-constexpr size_t kColumns = 8;
+constexpr char kHead[] = "arch\tkernel\tregisters\tspills\tlocal\tshared\tthreads\tbytes\tnvrtc";
+constexpr size_t kColumns = 9;
 
 std::vector<std::string_view> split(std::string_view line) {
   std::vector<std::string_view> cells;
@@ -43,11 +43,11 @@ Status KernelTable::parse(const std::string& text, KernelTable& out) {
     TableRow row;
     Resources& used = row.resources;
     if (line_number == 1 || cells.size() != kColumns || !number(cells[2], used.registers) ||
-        !number(cells[3], used.local_bytes) || !number(cells[4], used.smem_bytes) ||
-        !number(cells[5], used.max_threads) || !number(cells[6], row.bytes)) {
+        !number(cells[3], row.spill_bytes) || !number(cells[4], used.local_bytes) ||
+        !number(cells[5], used.smem_bytes) || !number(cells[6], used.max_threads) || !number(cells[7], row.bytes)) {
       return invalid_value("table", "line " + std::to_string(line_number), "is no row of a table of kernels");
     }
-    row.nvrtc = cells[7];
+    row.nvrtc = cells[8];
     table.rows_[{std::string(cells[0]), std::string(cells[1])}] = row;
   }
   out = std::move(table);
@@ -59,7 +59,7 @@ std::string KernelTable::text() const {
   for (const auto& [key, row] : rows_) {
     const Resources& used = row.resources;
     text += key.first + "\t" + key.second;
-    for (const int value : {used.registers, used.local_bytes, used.smem_bytes, used.max_threads}) {
+    for (const int value : {used.registers, row.spill_bytes, used.local_bytes, used.smem_bytes, used.max_threads}) {
       text += "\t" + std::to_string(value);
     }
     text += "\t" + std::to_string(row.bytes) + "\t" + row.nvrtc + "\n";
@@ -70,7 +70,8 @@ std::string KernelTable::text() const {
 void KernelTable::replace(const CudaArch& arch, const NvrtcVersion& version, const std::vector<BuiltKernel>& built) {
   const std::string of = name(arch);
   std::erase_if(rows_, [&](const auto& row) { return row.first.first == of; });
-  for (const BuiltKernel& kernel : built) rows_[{of, kernel.name}] = {kernel.resources, kernel.bytes, name(version)};
+  for (const BuiltKernel& kernel : built)
+    rows_[{of, kernel.name}] = {kernel.resources, kernel.spill_bytes, kernel.bytes, name(version)};
 }
 
 std::vector<std::string> KernelTable::new_spills(const CudaArch& arch, const NvrtcVersion& version,

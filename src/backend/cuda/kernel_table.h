@@ -13,6 +13,7 @@ namespace fovea::cuda {
 
 struct TableRow {
   Resources resources;
+  int spill_bytes = 0;
   uint64_t bytes = 0;  // of the cubin
   std::string nvrtc;   // "13.0"
 };

@@ -130,6 +130,7 @@ Status Nvrtc::compile(const KernelSource& source, Compiled& out) const {
     texts.push_back(header->text);
   }
   for (const std::string& option : source.options) options.push_back(option.c_str());
+  options.push_back("-Xptxas=-v");  // spills go to the log
   // From 12.9 on it keeps a cache of its own, in the user's home, whose hits have no log.
   if (!(version_ < NvrtcVersion{12, 9})) options.push_back("-no-cache");
   ProgramOwner owner(*api_);

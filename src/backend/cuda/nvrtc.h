@@ -27,7 +27,7 @@ std::string name(const NvrtcVersion& version);  // "13.0"
 
 struct Compiled {
   std::string cubin;
-  std::string log;  // warnings
+  std::string log;  // warnings, and what ptxas says of spills
 };
 
 class Nvrtc {

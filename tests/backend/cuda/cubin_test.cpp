@@ -64,12 +64,27 @@ TEST_P(CubinOf, SaysWhatTheCompilerSays) {
   ASSERT_EQ(std::sscanf(log.c_str() + log.find('\n', at), "%*[^0-9]%d bytes stack frame", &stack), 1) << log;
   EXPECT_EQ(entry.local_bytes, stack) << log;
   EXPECT_GE(entry.local_bytes, 160);
+  EXPECT_GE(spill_bytes(log, "entry"), 0) << log;
   EXPECT_EQ(entry.smem_bytes, 1200);
   EXPECT_EQ(entry.max_threads, 192);
   EXPECT_EQ(plain.local_bytes, 0);
   EXPECT_EQ(plain.smem_bytes, 0);
   EXPECT_EQ(plain.max_threads, 1024);
   EXPECT_EQ(read_resources(compiled.cubin, "other", arch, plain).message(), "a cubin has no entry other");
+}
+
+TEST(Cubin, SpillsAreThoseOfTheEntry) {
+  const std::string log =
+      "ptxas info    : Compiling entry function 'run' for 'sm_90a'\n"
+      "ptxas info    : Function properties for run\n"
+      "ptxas         .     48 bytes stack frame, 16 bytes spill stores, 20 bytes spill loads\n"
+      "ptxas info    : Used 168 registers, used 1 barriers, 144 bytes smem, 368 bytes cmem[0]\n"
+      "ptxas info    : Function properties for runner\n"
+      "ptxas         .     8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads\n";
+  EXPECT_EQ(spill_bytes(log, "run"), 36);
+  EXPECT_EQ(spill_bytes(log, "runner"), 8);
+  EXPECT_EQ(spill_bytes(log, "other"), -1);
+  EXPECT_EQ(spill_bytes("ptxas info    : Function properties for run\n", "run"), -1);
 }
 
 TEST(Cubin, ReadsAFileWithoutCode) {

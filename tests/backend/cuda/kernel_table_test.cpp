@@ -15,6 +15,7 @@ BuiltKernel built(const std::string& name, int local) {
   BuiltKernel kernel;
   kernel.name = name;
   kernel.bytes = 5000;
+  kernel.spill_bytes = 4;
   kernel.resources = {.registers = 40, .local_bytes = local, .smem_bytes = 16, .max_threads = 128};
   return kernel;
 }
@@ -31,10 +32,10 @@ class Table : public testing::Test {
 TEST_F(Table, RoundTrip) {
   const std::string text = table.text();
   EXPECT_EQ(text,
-            "arch\tkernel\tregisters\tlocal\tshared\tthreads\tbytes\tnvrtc\n"
-            "80\tb\t40\t0\t16\t128\t5000\t13.0\n"
-            "90a\ta<d=1, e=2>\t40\t0\t16\t128\t5000\t13.0\n"
-            "90a\tb\t40\t8\t16\t128\t5000\t13.0\n");
+            "arch\tkernel\tregisters\tspills\tlocal\tshared\tthreads\tbytes\tnvrtc\n"
+            "80\tb\t40\t4\t0\t16\t128\t5000\t13.0\n"
+            "90a\ta<d=1, e=2>\t40\t4\t0\t16\t128\t5000\t13.0\n"
+            "90a\tb\t40\t4\t8\t16\t128\t5000\t13.0\n");
   KernelTable again;
   ASSERT_TRUE(KernelTable::parse(text, again).ok());
   EXPECT_EQ(again.text(), text);
@@ -67,11 +68,12 @@ TEST_F(Table, WhatIsNoTableIsRefused) {
     KernelTable out;
     return KernelTable::parse(text, out).message();
   };
-  const std::string head = "arch\tkernel\tregisters\tlocal\tshared\tthreads\tbytes\tnvrtc\n";
+  const std::string head = "arch\tkernel\tregisters\tspills\tlocal\tshared\tthreads\tbytes\tnvrtc\n";
   EXPECT_EQ(problem("hello"), "table is line 1: is no row of a table of kernels");
-  EXPECT_EQ(problem(head + "80\tb\t40\t0\t16\t128\t5000\t13.0\n80\tb\t40\n"),
+  EXPECT_EQ(problem(head + "80\tb\t40\t4\t0\t16\t128\t5000\t13.0\n80\tb\t40\n"),
             "table is line 3: is no row of a table of kernels");
-  EXPECT_EQ(problem(head + "80\tb\t40\tx\t16\t128\t5000\t13.0\n"), "table is line 2: is no row of a table of kernels");
+  EXPECT_EQ(problem(head + "80\tb\t40\t0\tx\t16\t128\t5000\t13.0\n"),
+            "table is line 2: is no row of a table of kernels");
 }
 
 TEST(Catalogue, ASampleHasOneOfEachFileAndEntry) {
