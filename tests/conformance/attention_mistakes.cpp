@@ -22,6 +22,7 @@ void only(fovea_attention_params& p, int32_t mask) {
 AttentionCase base_case(Base base) {
   AttentionCase c = simple_case({2, 3}, {20, 33}, 4, 2, 32, 32);
   c.options.mask = FOVEA_MASK_CAUSAL;
+  c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_F16;  // cards take no f32
   c.padded = base == Base::padded;
   c.pad_front = c.padded;
   if (base == Base::csr) c.kv[0].index = KvIndex::csr;

@@ -35,7 +35,7 @@ struct Mistake {
   void (*make)(Wrong&);
   std::vector<const char*> words;  // that the message holds
   fovea_status code = FOVEA_INVALID_VALUE;
-  // Only the memory of an index tensor shows it: the CPU looks before it writes, a device does not.
+  // Only the memory of an index tensor shows it: the CPU looks before it writes, a device in checked calls alone.
   bool by_value = false;
 };
 
