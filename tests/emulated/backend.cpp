@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulated/backend.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <vector>
 
 #include "api/context.h"
 #include "backend/cpu/context.h"
 #include "backend/cuda/blocks.h"
+#include "emulated/compiled.h"
 #include "emulated/kernels.h"
+#include "ops/attention_values.h"
 #include "ops/kv_append.h"
 #include "ops/rope_config.h"
 #include "plan/cuda_arch.h"
@@ -87,8 +91,49 @@ Status merge_states(BackendContext&, const MergeStatesPlan& cpu_plan, const Merg
   return {};
 }
 
+void launch_attention(const KernelUse& use, const cuda::LaunchShape& shape, const AttentionCudaArgs& block) {
+  const emulated::Compiled kernel = emulated::compiled(use.request, "AttentionCudaArgs");
+  std::memset(simt::dynamic_memory, 0x5A, sizeof simt::dynamic_memory);
+  kernel(&block, dim(shape.grid), dim(shape.block));
+  check_smem(shape);
+}
+
+// By the kernels that FOVEA_EMULATE names (a row of the kernel table; none: those of the architecture), on what they
+// do not serve by the CPU's.
+Status attention(BackendContext& context, const AttentionPlan& cpu_plan, const AttentionArgs& args,
+                 const fovea_exec& exec) {
+  AttentionPlan plan;
+  AttentionSpec spec = cpu_plan.spec;
+  if (const char* name = std::getenv("FOVEA_EMULATE")) {
+    const AttentionKernel* row = find_attention_kernel(name);
+    if (row == nullptr) throw std::logic_error("FOVEA_EMULATE names no kernel");
+    spec.kernel = static_cast<int>(row - kAttentionKernels);
+  }
+  if (!make_plan(spec, device_caps(), plan).ok()) return cpu::backend().attention(context, cpu_plan, args, exec);
+  if (exec.flags & FOVEA_EXEC_CHECK) FOVEA_TRY(check_attention_values(args));
+  if (args.spec.tokens == 0 || args.spec.batch == 0) return {};
+  std::vector<char> scratch(plan.workspace.scratch, '\x7F');
+  std::vector<unsigned> sync(plan.workspace.sync / sizeof(unsigned) + 1);
+  fovea_exec own = exec;
+  own.scratch = scratch.data();
+  own.sync = sync.data();
+  AttentionCudaArgs block = cuda::attention_block(args, own);
+  for (int i = 0; i < plan.launch_count; ++i) {
+    const AttentionLaunch& launch = plan.launches[i];
+    cuda::set_launch(launch, block);
+    launch_attention(plan.kernels[static_cast<size_t>(launch.kernel)], cuda::attention_shape(launch), block);
+    if (launch.merge < 0) continue;
+    launch_attention(plan.kernels[static_cast<size_t>(launch.merge)], cuda::attention_merge_shape(launch), block);
+  }
+  for (const unsigned x : sync) {
+    if (x != 0) throw std::logic_error("sync is not left zero");
+  }
+  return {};
+}
+
 fovea::Backend emulated_table() {
   fovea::Backend table = cpu::backend();
+  table.attention = attention;
   table.kv_append = kv_append;
   table.merge_states = merge_states;
   return table;

@@ -8,6 +8,8 @@
 
 #include <functional>
 
+#pragma GCC visibility push(default)  // kernels that a test compiles find these here
+
 namespace simt {
 
 struct Dim {
@@ -16,7 +18,8 @@ struct Dim {
 
 inline Dim thread_idx, block_idx, block_dim, grid_dim;  // of the thread that runs
 
-alignas(16) inline char dynamic_memory[96 << 10];  // shared by the threads of a block
+inline constexpr unsigned kDynamicBytes = 228 << 10;
+alignas(128) inline char dynamic_memory[kDynamicBytes];  // shared by the threads of a block
 
 // Runs the kernel for every block of the grid. Throws std::logic_error where threads wait for each other in vain.
 void run(Dim grid, Dim block, const std::function<void()>& kernel);
@@ -27,6 +30,17 @@ void meet(unsigned mask, const void* value, unsigned bytes);
 void read(int lane, void* value, unsigned bytes);
 void meet_block();
 int this_lane();
+
+// The whole warp comes together; the last lane to arrive runs `work` for all, with what each lane brought.
+void work_together(void* mine, void (*work)(void* const (&lanes)[32]));
+
+// The same value for all threads of the block: whether any of them brought one that is not zero.
+int any_of_block(int value);
+
+// A copy of the running thread that ends only when the thread waits for it: cp.async. `bytes` of `size` exist.
+void copy_later(void* to, const void* from, unsigned size, unsigned bytes);
+void close_group();
+void wait_for_groups(unsigned pending);
 
 template <class T>
 T shuffle_xor(unsigned mask, T x, int step) {
@@ -45,6 +59,7 @@ T exchange(T* p, T x) {
 }
 
 }  // namespace simt
+#pragma GCC visibility pop
 
 // What kernel files name.
 #define __global__

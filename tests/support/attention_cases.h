@@ -82,7 +82,8 @@ bool check_attention(AttentionProblem& problem);
 // Builds and checks; the failing case is printed. Where there are devices, the narrow forms too.
 bool check_attention(const AttentionCase& c, Rng& rng);
 // Forms of a case for tensor cores, which take a cache of fp8 or of one 16-bit type: the cache in the type of Q, or in
-// f16 and bf16 by turns; and Q of f32 in that type as well. Nothing where there are no devices.
+// f16 and bf16 by turns; and Q of f32 in that type as well. Nothing where there are no devices and no
+// FOVEA_TEST_NARROW.
 std::vector<AttentionCase> narrow_forms(const AttentionCase& c);
 // The same, and the option under test must matter: with the option undone by `without`, on the same memory, the wanted
 // result lies more than 100 bounds away.

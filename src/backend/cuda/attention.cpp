@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/blocks.h"
 #include "backend/cuda/checked.h"
 #include "backend/cuda/host_copy.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/operations.h"
 #include "ops/attention_values.h"
-#include "shared/params/attention_cuda.h"
 
 namespace fovea::cuda {
 
@@ -72,7 +72,9 @@ Status check_values(const CudaContext& context, const AttentionArgs& args, void*
   return check_attention_values(host);
 }
 
-LaunchShape shape_of(const AttentionLaunch& launch) {
+}  // namespace
+
+LaunchShape attention_shape(const AttentionLaunch& launch) {
   LaunchShape shape = {.block = {static_cast<unsigned>(launch.shape.warps * 32)},
                        .smem_bytes = static_cast<unsigned>(attention_smem_bytes(launch.shape))};
   const auto slots = static_cast<unsigned>(launch.slots), units = static_cast<unsigned>(launch.units);
@@ -91,14 +93,7 @@ LaunchShape shape_of(const AttentionLaunch& launch) {
   return shape;
 }
 
-}  // namespace
-
-Status attention(BackendContext& context, const AttentionPlan& plan, const AttentionArgs& args,
-                 const fovea_exec& exec) {
-  const CudaContext& c = cuda(context);
-  FOVEA_TRY(refuse_capture_if_checked(c, exec));
-  if (exec.flags & FOVEA_EXEC_CHECK) FOVEA_TRY(check_values(c, args, exec.stream));
-  if (args.spec.tokens == 0 || args.spec.batch == 0) return {};
+AttentionCudaArgs attention_block(const AttentionArgs& args, const fovea_exec& exec) {
   AttentionCudaArgs g = {};
   g.a = args;
   const auto scratch = reinterpret_cast<uintptr_t>(exec.scratch);
@@ -106,21 +101,37 @@ Status attention(BackendContext& context, const AttentionPlan& plan, const Atten
   g.arrived = static_cast<unsigned*>(exec.sync);
   g.status = exec.status;
   find_alignment(args, g);
+  return g;
+}
+
+void set_launch(const AttentionLaunch& launch, AttentionCudaArgs& g) {
+  g.slots = launch.slots;
+  g.least_rows = launch.least_rows;
+  g.most_rows = launch.most_rows;
+  g.parts = launch.parts;
+  g.split_tiles = launch.split_tiles;
+  g.max_splits = launch.max_splits;
+  g.least_tiles = 1;
+}
+
+LaunchShape attention_merge_shape(const AttentionLaunch& launch) {
+  return {.grid = {static_cast<unsigned>(launch.slots), static_cast<unsigned>(launch.units)}, .block = {128}};
+}
+
+Status attention(BackendContext& context, const AttentionPlan& plan, const AttentionArgs& args,
+                 const fovea_exec& exec) {
+  const CudaContext& c = cuda(context);
+  FOVEA_TRY(refuse_capture_if_checked(c, exec));
+  if (exec.flags & FOVEA_EXEC_CHECK) FOVEA_TRY(check_values(c, args, exec.stream));
+  if (args.spec.tokens == 0 || args.spec.batch == 0) return {};
+  AttentionCudaArgs g = attention_block(args, exec);
   for (int i = 0; i < plan.launch_count; ++i) {
     const AttentionLaunch& launch_plan = plan.launches[i];
-    g.slots = launch_plan.slots;
-    g.least_rows = launch_plan.least_rows;
-    g.most_rows = launch_plan.most_rows;
-    g.parts = launch_plan.parts;
-    g.split_tiles = launch_plan.split_tiles;
-    g.max_splits = launch_plan.max_splits;
-    g.least_tiles = 1;
+    set_launch(launch_plan, g);
     const auto kernel_at = [&](int n) -> const KernelUse& { return plan.kernels[static_cast<size_t>(n)]; };
-    FOVEA_TRY(launch(c, kernel_at(launch_plan.kernel), shape_of(launch_plan), g, exec.stream));
+    FOVEA_TRY(launch(c, kernel_at(launch_plan.kernel), attention_shape(launch_plan), g, exec.stream));
     if (launch_plan.merge < 0) continue;
-    const LaunchShape merge = {
-        .grid = {static_cast<unsigned>(launch_plan.slots), static_cast<unsigned>(launch_plan.units)}, .block = {128}};
-    FOVEA_TRY(launch(c, kernel_at(launch_plan.merge), merge, g, exec.stream));
+    FOVEA_TRY(launch(c, kernel_at(launch_plan.merge), attention_merge_shape(launch_plan), g, exec.stream));
   }
   return wait_if_checked(c, exec);
 }

@@ -4,10 +4,16 @@
 #pragma once
 
 #include "backend/cuda/launch.h"
+#include "plan/attention.h"
 #include "plan/kv_append.h"
 #include "plan/merge_states.h"
 
 namespace fovea::cuda {
+
+AttentionCudaArgs attention_block(const AttentionArgs& args, const fovea_exec& exec);
+void set_launch(const AttentionLaunch& launch, AttentionCudaArgs& block);  // what differs between a plan's launches
+LaunchShape attention_shape(const AttentionLaunch& launch);
+LaunchShape attention_merge_shape(const AttentionLaunch& launch);
 
 KvAppendBlock kv_append_block(const KvAppendPlan& plan, const KvAppendArgs& args);
 // resident_warps: that the device holds at once.
