@@ -33,8 +33,8 @@ def tested_on(results):
     for r in results:
         tools = [f"{tool} {'clean' if step['errors'] == 0 else step['errors']}" if step["run"] else f"{tool} not run"
                  for tool, step in r["steps"].items() if tool in ("memcheck", "racecheck")]
-        card = f"{r['card']}, CUDA {r['driver']}, {r['date']}; {', '.join(tools) or 'no sanitizer'}"
-        for op, families in r["operations"].items():
+        card = f"{r['card']}, CUDA {r.get('driver', 'unknown')}, {r['date']}; {', '.join(tools) or 'no sanitizer'}"
+        for op, families in r.get("operations", {}).items():
             for family, n in families.items():
                 rows.append([card, f"`{op}`", family, n["passed"], n["refused"], n["failed"]])
                 card = ""
@@ -61,7 +61,7 @@ def refusals(results):
     """Reasons by operation, over all families and cards."""
     reasons = collections.Counter()
     for r in results:
-        for op, families in r["operations"].items():
+        for op, families in r.get("operations", {}).items():
             for n in families.values():
                 for reason, count in n["reasons"].items():
                     reasons[op, reason.removeprefix(op + ": ")] += count

@@ -151,7 +151,7 @@ def sanitize(options, tool):
     """A step of compute-sanitizer: its entry in the result, and the run."""
     program = options.sanitizer or shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     if not pathlib.Path(program).is_file():
-        return {"run": False, "why": "compute-sanitizer is not installed"}, []
+        return {"run": False, "why": "compute-sanitizer is not installed"}, None
     prefix = [program, "--tool", tool, "--error-exitcode", "77", "--print-limit", "5"]
     # Memcheck knows allocations; racecheck only watches shared memory.
     environment = {"FOVEA_TEST_DEVICE": "separate"} if tool == "memcheck" else {}
@@ -159,13 +159,11 @@ def sanitize(options, tool):
     summaries = [int(n) for n in re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)", run.output)]
     if not summaries:
         words = [line for line in run.output.splitlines() if line.startswith("=========")] or run.output.splitlines()
-        return {"run": False, "why": " ".join(words[:3])[:300] or f"ended with {run.codes}"}, []
-    entry = {"run": True, "errors": sum(summaries), "tests": join(run.reports)[1], "seconds": run.seconds}
-    failures = [f"{tool}: {f}" for f in run.failures()]
+        return {"run": False, "why": " ".join(words[:3])[:300] or f"ended with {run.codes}"}, run
+    entry = {"run": True, "errors": sum(summaries), "tests": join(run.reports)[1], "failures": run.failures()}
     if sum(summaries):
-        failures.append(f"{tool}: {sum(summaries)} errors")
-        (options.output / f"{tool}.log").write_text(run.output, encoding="utf-8")
-    return entry, failures
+        entry["failures"].append(f"{sum(summaries)} errors")
+    return entry, run
 
 
 def compile_kernels(options, capability, environment):
@@ -178,53 +176,65 @@ def compile_kernels(options, capability, environment):
 
     run = Run(options, "kernels", "test_conformance", options.filter, environment=environment, shards=cores, each=each).go()
     compiled = sum(report.get("kernels_compiled", 0) for report in run.reports)
-    return {"run": True, "compiled": compiled, "seconds": run.seconds}, run
+    return {"run": True, "compiled": compiled, "failures": run.failures()}, run
 
 
-def measure(options, card, capability):
-    options.output.mkdir(parents=True, exist_ok=True)
-    result = {"card": card, "compute_capability": capability, "date": datetime.date.today().isoformat(),
-              "kernel_driver": kernel_driver()}
-    failures, steps = [], {}
-    for step in options.steps:
-        print(f"{step} ..", flush=True)
-        fuzz = {"FOVEA_FUZZ_CASES": str(options.fuzz)}
-        if step == "kernels":
-            steps[step], run = compile_kernels(options, capability, fuzz)
-            failed = run.failures()
-            if failed:
-                print(run.output[-options.tail:])
-        elif step in ("memcheck", "racecheck"):
-            steps[step], failed = sanitize(options, step)
-        else:
-            run = Run(options, step, f"test_{step}", options.filter, environment=fuzz,
-                      shards=options.shards if step == "conformance" else min(options.shards, 4)).go()
-            failed = run.failures()
-            operations, tests, kernels, compiled = join(run.reports)
-            steps[step] = {"run": True, "tests": tests, "seconds": run.seconds}
-            for key in ("arch", "driver", "nvrtc", "bundle", "sources"):
-                for report in run.reports:
-                    result.setdefault(key, report.get(key, "")) if report.get(key) else None
-            if step == "conformance":
-                result.update(operations=operations, kernels=kernels, kernels_compiled=compiled)
-            if failed:
-                log = options.output / f"{step}.log"
-                log.write_text(run.output, encoding="utf-8")
-                print(run.output[-options.tail:] if options.tail else f"see {log}")
-        failures += failed
-        print(f"{step}: {json.dumps({k: v for k, v in steps[step].items() if k != 'run'})}", flush=True)
-    if options.bundle:
-        result["bundle_sha256"] = digest(options.bundle)
-    result.update(steps=steps, failures=failures)
-    path = options.output / f"gpu-conformance-{slug(card)}.json"
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+def run_step(options, step, capability):
+    """(entry in the result, run, joined counts of the suite or None)"""
+    environment = {"FOVEA_FUZZ_CASES": str(options.fuzz)}
+    if step == "kernels":
+        return *compile_kernels(options, capability, environment), None
+    if step in ("memcheck", "racecheck"):
+        return *sanitize(options, step), None
+    shards = options.shards if step == "conformance" else min(options.shards, 4)
+    run = Run(options, step, f"test_{step}", options.filter, environment=environment, shards=shards).go()
+    joined = join(run.reports)
+    return {"run": True, "tests": joined[1], "failures": run.failures()}, run, joined if step == "conformance" else None
+
+
+def print_result(result, path):
     for op, families in result.get("operations", {}).items():
         for family, c in families.items():
             print(f"{op:13} {family:16} {c['passed']:7} passed {c['refused']:7} refused {c['rejected']:6} rejected "
                   f"{c['failed']:5} failed")
+    failures = [f"{step}: {f}" for step, entry in result["steps"].items() for f in entry.get("failures", [])]
     print("\n".join(failures[:40]))
     print(f"{path}: {'all passed' if not failures else f'{len(failures)} failures'}")
     return 1 if failures else 0
+
+
+def measure(options, card, capability):
+    options.output.mkdir(parents=True, exist_ok=True)
+    path = options.output / f"gpu-conformance-{slug(card)}.json"
+    before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    result = {"card": card, "compute_capability": capability, "date": datetime.date.today().isoformat(),
+              "kernel_driver": kernel_driver()}
+    if options.bundle:
+        result["bundle_sha256"] = digest(options.bundle)
+    result["steps"] = {}
+    for step in options.steps:
+        print(f"{step} ..", flush=True)
+        entry, run, joined = run_step(options, step, capability)
+        for key in ("arch", "driver", "nvrtc", "bundle", "sources"):
+            for report in run.reports if run and step != "kernels" else []:
+                if report.get(key):
+                    result.setdefault(key, report[key])
+        # Steps of the same sources that an earlier command ran are kept.
+        if before and before.get("sources") == result.get("sources"):
+            result = {**before, **result, "steps": {**before["steps"], **result["steps"]}}
+            before = {}
+        if run:
+            entry["seconds"] = run.seconds
+        result["steps"][step] = entry
+        if joined:
+            result.update(operations=joined[0], kernels=joined[2], kernels_compiled=joined[3])
+        print(f"{step}: {json.dumps({k: v for k, v in entry.items() if k not in ('run', 'failures')})}", flush=True)
+        if entry.get("failures"):
+            log = options.output / f"{step}.log"
+            log.write_text(run.output, encoding="utf-8")
+            print(run.output[-options.tail:] if options.tail else f"see {log}", flush=True)
+        path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")  # a later step may take too long
+    return print_result(result, path)
 
 
 def say_age():
