@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ldmatrix, stmatrix, cp.async, barriers and the copies of the TMA unit, byte by byte.
 #include <algorithm>
-#include <cstring>
+#include <ostream>
 #include <random>
+#include <utility>
 
 #include "backend/cuda/tensor_map.h"
 #include "cuda/instructions.h"
@@ -138,8 +139,9 @@ TEST_F(InstructionCopy, BulkCopiesBothWays) {
   }
 }
 
-// A tensor, a box, and where boxes are copied.
+// A tensor, a box, and where boxes are copied: the first coordinates are multiples of 16 bytes.
 struct TensorCase {
+  const char* name;
   TensorMapSpec spec;
   std::vector<std::vector<i32_t>> at;
 };
@@ -164,25 +166,37 @@ void walk_box(const TensorMapSpec& spec, const std::vector<i32_t>& at, Visit vis
 
 std::vector<TensorCase> tensor_cases() {
   std::vector<TensorCase> cases;
-  const std::vector<std::vector<i32_t>> plane = {{0, 0}, {30, 8}, {-3, -2}, {21, 9}, {100, 3}, {5, -40}};
-  for (const int element : {1, 2, 4, 8}) {
+  const std::vector<std::vector<i32_t>> plane = {{0, 0}, {16, 8}, {-16, -2}, {32, 9}, {112, 3}, {16, -40}};
+  const char* const names[] = {"Bytes1", "Bytes2", "Bytes4", "Bytes8"};
+  for (int i = 0; i < 4; ++i) {
+    const int element = 1 << i, piece = 16 / element;
     cases.push_back(
-        {{.element_bytes = element, .rank = 2, .sizes = {37, 11}, .strides = {0, 48 * element}, .box = {16, 5}},
+        {names[i],
+         {.element_bytes = element, .rank = 2, .sizes = {37, 11}, .strides = {0, 48 * element}, .box = {32, 5}},
          plane});
+    for (const std::vector<i32_t>& at : {std::vector<i32_t>{piece, 2}, {-piece, 7}, {3 * piece, -1}}) {
+      cases.back().at.push_back(at);
+    }
   }
-  for (const Swizzle swizzle : {Swizzle::span32, Swizzle::span64, Swizzle::span128}) {
+  for (const auto& [name, swizzle] :
+       {std::pair{"Span32", Swizzle::span32}, {"Span64", Swizzle::span64}, {"Span128", Swizzle::span128}}) {
     const i32_t inner = span_bytes(swizzle) / 2;
-    cases.push_back({{.rank = 2, .sizes = {70, 33}, .strides = {0, 144}, .box = {inner, 21}, .swizzle = swizzle},
-                     {{0, 0}, {9, 20}, {-5, -2}}});
+    cases.push_back({name,
+                     {.rank = 2, .sizes = {70, 33}, .strides = {0, 144}, .box = {inner, 21}, .swizzle = swizzle},
+                     {{0, 0}, {8, 20}, {-8, -2}, {64, 5}}});
   }
-  cases.push_back({{.rank = 3, .sizes = {24, 7, 5}, .strides = {0, 64, 512}, .box = {8, 3, 2}},
-                   {{0, 0, 0}, {20, 5, 4}, {-1, -1, -1}, {8, 2, 3}}});
-  cases.push_back({{.rank = 4, .sizes = {20, 3, 4, 5}, .strides = {0, 48, 160, 720}, .box = {8, 2, 3, 2}},
-                   {{0, 0, 0, 0}, {16, 2, 3, 4}, {-2, -1, 0, 1}, {4, 0, 2, -1}}});
-  cases.push_back({{.rank = 5, .sizes = {17, 3, 2, 3, 4}, .strides = {0, 48, 144, 304, 912}, .box = {8, 2, 2, 2, 3}},
-                   {{0, 0, 0, 0, 0}, {10, 2, 1, 2, 2}, {-2, -1, -1, 0, 1}, {8, 1, 0, 1, -1}}});
+  cases.push_back({"Rank3",
+                   {.rank = 3, .sizes = {21, 7, 5}, .strides = {0, 64, 512}, .box = {16, 3, 2}},
+                   {{0, 0, 0}, {16, 5, 4}, {-8, -1, -1}, {8, 2, 3}}});
+  cases.push_back({"Rank4",
+                   {.rank = 4, .sizes = {20, 3, 4, 5}, .strides = {0, 48, 160, 720}, .box = {16, 2, 3, 2}},
+                   {{0, 0, 0, 0}, {16, 2, 3, 4}, {-8, -1, 0, 1}, {8, 0, 2, -1}}});
+  cases.push_back({"Rank5",
+                   {.rank = 5, .sizes = {17, 3, 2, 3, 4}, .strides = {0, 48, 144, 304, 912}, .box = {16, 2, 2, 2, 3}},
+                   {{0, 0, 0, 0, 0}, {8, 2, 1, 2, 2}, {-8, -1, -1, 0, 1}, {16, 1, 0, 1, -1}}});
   // Page by page, as a paged cache is read: dims (d, heads, tokens of the page, pages).
-  cases.push_back({{.rank = 4,
+  cases.push_back({"Pages",
+                   {.rank = 4,
                     .sizes = {64, 2, 16, 3},
                     .strides = {0, 128, 256, 4096},
                     .box = {64, 1, 16, 1},
@@ -191,50 +205,64 @@ std::vector<TensorCase> tensor_cases() {
   return cases;
 }
 
-TEST_F(InstructionCopy, TensorBoxesFillWithZerosAndWriteOnlyInside) {
+void PrintTo(const TensorCase& test, std::ostream* out) {
+  *out << "rank " << test.spec.rank << ", " << test.spec.element_bytes << " bytes, span "
+       << span_bytes(test.spec.swizzle);
+}
+
+class InstructionTensorCopy : public InstructionCopy, public testing::WithParamInterface<TensorCase> {};
+
+TEST_P(InstructionTensorCopy, FillsWithZerosAndWritesOnlyInside) {
   SKIP_BELOW(90);
-  for (TensorCase& test : tensor_cases()) {
-    TensorMapSpec& spec = test.spec;
-    const KernelUse use = load("bulk", "tensor_copy", {{"rank", spec.rank}});
-    int64_t bytes = spec.sizes[0] * spec.element_bytes, box_bytes = spec.element_bytes;
-    for (int i = 0; i < spec.rank; ++i) {
-      if (i > 0) bytes += (spec.sizes[i] - 1) * spec.strides[i];
-      box_bytes *= spec.box[i];
-    }
-    const std::vector<u8_t> from = random_bytes(static_cast<size_t>(bytes));
-    const auto from_on = upload(from);
-    for (const std::vector<i32_t>& at : test.at) {
-      const std::string place = "rank " + std::to_string(spec.rank) + ", " + std::to_string(spec.element_bytes) +
-                                " bytes, span " + std::to_string(span_bytes(spec.swizzle)) + ", at " +
-                                std::to_string(at[0]) + ", " + std::to_string(at[1]);
-      const auto to_on = upload(std::vector<u8_t>(static_cast<size_t>(bytes), 0xEE));
-      const auto box_on = upload(std::vector<u8_t>(static_cast<size_t>(box_bytes), 0x55));
-      cuda_test::TensorCopyArgs args;
-      spec.base = from_on->as<u8_t>();
-      Status status = encode_tensor_map(driver(), spec, args.from);
-      ASSERT_TRUE(status.ok()) << status.message();
-      spec.base = to_on->as<u8_t>();
-      status = encode_tensor_map(driver(), spec, args.to);
-      ASSERT_TRUE(status.ok()) << status.message();
-      std::copy(at.begin(), at.end(), args.at);
-      args.box = box_on->as<u8_t>();
-      args.box_bytes = static_cast<i32_t>(box_bytes);
-      run(use, {.block = {32}, .smem_bytes = static_cast<unsigned>(box_bytes) + 1024}, args);
-      const std::vector<u8_t> box = download<u8_t>(*box_on, static_cast<size_t>(box_bytes));
-      const std::vector<u8_t> to = download<u8_t>(*to_on, static_cast<size_t>(bytes));
-      std::vector<u8_t> want_to(static_cast<size_t>(bytes), 0xEE);
-      walk_box(spec, at, [&](int64_t in_box, int64_t in_tensor) {
-        for (int64_t byte = 0; byte < spec.element_bytes; ++byte) {
-          const u32_t lies = swizzled(spec.swizzle, static_cast<u32_t>(in_box + byte));
-          const u8_t want = in_tensor < 0 ? 0 : from[static_cast<size_t>(in_tensor + byte)];
-          ASSERT_EQ(box[lies], want) << place << ": byte " << in_box + byte << " of the box";
-          if (in_tensor >= 0) want_to[static_cast<size_t>(in_tensor + byte)] = want;
-        }
-      });
-      ASSERT_EQ(to, want_to) << place << ": stored";
-    }
+  TensorMapSpec spec = GetParam().spec;
+  const KernelUse use = load("bulk", "tensor_copy", {{"rank", spec.rank}});
+  int64_t bytes = spec.sizes[0] * spec.element_bytes, box_bytes = spec.element_bytes;
+  for (int i = 0; i < spec.rank; ++i) {
+    if (i > 0) bytes += (spec.sizes[i] - 1) * spec.strides[i];
+    box_bytes *= spec.box[i];
+  }
+  const std::vector<u8_t> from = random_bytes(static_cast<size_t>(bytes));
+  const auto from_on = upload(from);
+  for (const std::vector<i32_t>& at : GetParam().at) {
+    const std::string place = "at " + testing::PrintToString(at);
+    SCOPED_TRACE(place);
+    ASSERT_EQ(at[0] * spec.element_bytes % 16, 0) << "the unit would end the context";
+    const auto to_on = upload(std::vector<u8_t>(static_cast<size_t>(bytes), 0xEE));
+    const auto box_on = upload(std::vector<u8_t>(static_cast<size_t>(box_bytes), 0x55));
+    cuda_test::TensorCopyArgs args;
+    spec.base = from_on->as<u8_t>();
+    Status status = encode_tensor_map(driver(), spec, args.from);
+    ASSERT_TRUE(status.ok()) << status.message();
+    spec.base = to_on->as<u8_t>();
+    status = encode_tensor_map(driver(), spec, args.to);
+    ASSERT_TRUE(status.ok()) << status.message();
+    std::copy(at.begin(), at.end(), args.at);
+    args.box = box_on->as<u8_t>();
+    args.box_bytes = static_cast<i32_t>(box_bytes);
+    run(use, {.block = {32}, .smem_bytes = static_cast<unsigned>(box_bytes) + 1024}, args, place);
+    const std::vector<u8_t> box = download<u8_t>(*box_on, static_cast<size_t>(box_bytes));
+    const std::vector<u8_t> to = download<u8_t>(*to_on, static_cast<size_t>(bytes));
+    std::vector<u8_t> want_to(static_cast<size_t>(bytes), 0xEE), want_box(box.size());
+    walk_box(spec, at, [&](int64_t in_box, int64_t in_tensor) {
+      for (int64_t byte = 0; byte < spec.element_bytes; ++byte) {
+        const u8_t want = in_tensor < 0 ? 0 : from[static_cast<size_t>(in_tensor + byte)];
+        want_box[swizzled(spec.swizzle, static_cast<u32_t>(in_box + byte))] = want;
+        if (in_tensor >= 0) want_to[static_cast<size_t>(in_tensor + byte)] = want;
+      }
+    });
+    const auto expect_equal = [](const char* what, const std::vector<u8_t>& got, const std::vector<u8_t>& want) {
+      const auto first = std::mismatch(got.begin(), got.end(), want.begin());
+      EXPECT_TRUE(first.first == got.end())
+          << what << ": byte " << first.first - got.begin() << " of " << got.size() << " is "
+          << static_cast<int>(*first.first) << ", not " << static_cast<int>(*first.second);
+    };
+    expect_equal("loaded", box, want_box);
+    expect_equal("stored", to, want_to);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(All, InstructionTensorCopy, testing::ValuesIn(tensor_cases()),
+                         [](const auto& one) { return std::string(one.param.name); });
 
 TEST(TensorMapSpec, WhatTheUnitCannotDescribeIsNamed) {
   alignas(16) static char memory[64];

@@ -20,7 +20,6 @@ class InstructionLaunch : public OnCard {
 TEST_F(InstructionLaunch, RegistersMoveBetweenWarpgroups) {
   SKIP_BELOW(90);
   const KernelUse use = load("registers", "registers");
-  ASSERT_NE(use.loaded, nullptr);
   const Kernel& kernel = *static_cast<const Kernel*>(use.loaded);
   // Fewer would make the increase wait for ever.
   ASSERT_GE(kernel.registers * 3, 40 + 2 * 232);
@@ -72,10 +71,11 @@ TEST_F(InstructionLaunch, AChainOfEarlyLaunchesKeepsItsOrder) {
     std::vector<u32_t> words = random_words(64 * 128);
     const auto words_on = upload(words);
     for (u32_t link = 0; link < 40; ++link) {
-      run(use, {.grid = {64}, .block = {128}, .early = early},
-          cuda_test::WordsArgs{.in = words_on->as<u32_t>(), .out = words_on->as<u32_t>(), .n = link});
+      start(use, {.grid = {64}, .block = {128}, .early = early},
+            cuda_test::WordsArgs{.in = words_on->as<u32_t>(), .out = words_on->as<u32_t>(), .n = link});
       for (u32_t& word : words) word = 3 * word + link;
     }
+    wait(use);
     EXPECT_EQ(download<u32_t>(*words_on, words.size()), words) << (early ? "early" : "one after the other");
   }
 }

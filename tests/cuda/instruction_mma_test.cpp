@@ -3,6 +3,7 @@
 // drops.
 #include <cstdio>
 #include <limits>
+#include <ostream>
 
 #include "cuda/instructions.h"
 #include "cuda/product.h"
@@ -19,6 +20,10 @@ struct MmaCase {
   int per_block = 1;   // products of a warp
   bool row_b = false;  // B row major
 };
+
+void PrintTo(const MmaCase& test, std::ostream* out) {
+  *out << test.file << ".cuh";
+}
 
 const MmaCase kCases[] = {
     {"mma_sm70", "mma_m8n8k4_f16", 70, 8, 8, 4, Type::f16, Type::f16, 4},

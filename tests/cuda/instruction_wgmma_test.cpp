@@ -102,7 +102,8 @@ class InstructionWgmmaRuns : public OnCard {
     args.swizzle = swizzle;
     args.steps = k * bytes_of(type) / 32;
     args.accumulate = accumulate;
-    run(use, {.block = {128}, .smem_bytes = static_cast<unsigned>(args.bytes_a + args.bytes_b + 1024)}, args);
+    run(use, {.block = {128}, .smem_bytes = static_cast<unsigned>(args.bytes_a + args.bytes_b + 1024)}, args,
+        "span " + std::to_string(span));
     const std::vector<float> d = download<float>(*d_on, c.size());
     double worst = 0;
     int wrong = 0;

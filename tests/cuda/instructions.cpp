@@ -2,6 +2,8 @@
 #include "cuda/instructions.h"
 
 #include <algorithm>
+#include <exception>
+#include <stdexcept>
 
 #include "backend/cuda/temporary.h"
 
@@ -80,22 +82,31 @@ KernelRequest instruction_request(const char* file, const char* entry, const std
   return {.file = **found, .entry = entry, .constants = constants, .arch = arch};
 }
 
+namespace {
+
+void require_ok(const Status& status, const std::string& what) {
+  if (!status.ok()) throw std::runtime_error(what + ": " + status.message());
+}
+
+}  // namespace
+
 Buffer::Buffer(const Driver& driver, const void* data, size_t bytes) : driver_(driver) {
   Status status = driver.call(driver.api().mem_alloc, &address_, std::max<size_t>(bytes, 16));
   if (status.ok()) status = driver.call(driver.api().memcpy_h2d_async, address_, data, bytes, Stream{});
   if (status.ok()) status = driver.call(driver.api().stream_synchronize, Stream{});
-  EXPECT_TRUE(status.ok()) << status.message();
+  require_ok(status, "memory of " + std::to_string(bytes) + " bytes");
 }
 
 Buffer::~Buffer() {
   const Status status = driver_.call(driver_.api().mem_free, address_);
-  EXPECT_TRUE(status.ok()) << status.message();
+  const bool silent = std::uncaught_exceptions() > 0;
+  EXPECT_TRUE(status.ok() || silent) << status.message();
 }
 
 void Buffer::read(void* data, size_t bytes) const {
   Status status = driver_.call(driver_.api().memcpy_d2h_async, data, address_, bytes, Stream{});
   if (status.ok()) status = driver_.call(driver_.api().stream_synchronize, Stream{});
-  EXPECT_TRUE(status.ok()) << status.message();
+  require_ok(status, "reading " + std::to_string(bytes) + " bytes");
 }
 
 std::unique_ptr<BackendContext> OnCard::context_;
@@ -125,14 +136,18 @@ KernelUse OnCard::load(const char* file, const char* entry, const std::vector<Ke
   Status status = make_kernel_source(test_sources(), use.request, source);
   const Kernel* kernel = nullptr;
   if (status.ok()) status = cuda(*context_).kernel(use.request, source, {}, kernel);
-  EXPECT_TRUE(status.ok()) << status.message();
+  require(status);
   use.loaded = kernel;
   return use;
 }
 
-void OnCard::finish() {
-  const Status status = driver().call(driver().api().stream_synchronize, Stream{});
-  ASSERT_TRUE(status.ok()) << status.message();
+void OnCard::wait(const KernelUse& use, const std::string& input) {
+  require_ok(driver().call(driver().api().stream_synchronize, Stream{}),
+             fovea::name(use.request) + (input.empty() ? "" : " " + input));
+}
+
+void OnCard::require(const Status& status) {
+  require_ok(status, "a kernel could not be run");
 }
 
 }  // namespace fovea::cuda

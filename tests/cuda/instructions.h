@@ -43,7 +43,7 @@ KernelRequest instruction_request(const char* file, const char* entry, const std
 class Buffer {
  public:
   Buffer(const Driver& driver, const void* data, size_t bytes);
-  ~Buffer();
+  ~Buffer();  // a test that ends by an exception has said all there is to say
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   template <class T>
@@ -57,7 +57,8 @@ class Buffer {
   DevicePtr address_ = 0;
 };
 
-// Skipped where there is no device, no compiler, or a device without the instructions.
+// Skipped where there is no device, no compiler, or a device without the instructions. An error of the driver ends the
+// test by an exception, which names the kernel: what follows would only be its consequences.
 class OnCard : public testing::Test {
  protected:
   void SetUp() override;
@@ -67,12 +68,16 @@ class OnCard : public testing::Test {
 
   KernelUse load(const char* file, const char* entry, const std::vector<KernelConstant>& constants = {});
   template <class Args>
-  void run(const KernelUse& use, const LaunchShape& shape, const Args& args) {
-    const Status status = launch(cuda(*context_), use, shape, args, nullptr);
-    ASSERT_TRUE(status.ok()) << status.message();
+  void start(const KernelUse& use, const LaunchShape& shape, const Args& args) {
+    require(launch(cuda(*context_), use, shape, args, nullptr));
   }
-  // Waits, so that an error belongs to the kernel that was run.
-  void finish();
+  // For all that was started; an error is said to be that kernel's, on what `input` says.
+  void wait(const KernelUse& use, const std::string& input = "");
+  template <class Args>
+  void run(const KernelUse& use, const LaunchShape& shape, const Args& args, const std::string& input = "") {
+    start(use, shape, args);
+    wait(use, input);
+  }
 
   template <class T>
   std::unique_ptr<Buffer> upload(const std::vector<T>& data) {
@@ -85,6 +90,7 @@ class OnCard : public testing::Test {
     return data;
   }
   const Driver& driver() const { return cuda(*context_).driver(); }
+  static void require(const Status& status);
 
   static std::unique_ptr<BackendContext> context_;  // of all tests of the process
   std::unique_ptr<ScopedContext> current_;

@@ -1,11 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/cuda_device.h"
 
+#include <gtest/gtest.h>
+
+#include <cstdio>
 #include <utility>
 
 #include "fovea/fovea.h"
 
 namespace fovea::test {
+
+namespace {
+
+// Empty, or the error that the first device's context answers every call with from now on.
+std::string lost_context() {
+  const cuda::Driver* driver = nullptr;
+  cuda::DeviceFacts facts;
+  std::unique_ptr<cuda::PrimaryContext> primary;
+  if (!cuda::Driver::instance(driver).ok() || !cuda::find_device(*driver, 0, facts).ok()) return "";
+  const Status retained = cuda::PrimaryContext::retain(*driver, facts.device, primary);
+  if (!retained.ok()) return retained.message();
+  const cuda::ScopedContext scope(*primary);
+  if (!scope.status().ok()) return scope.status().message();
+  driver->api().ctx_synchronize();  // an error that passes is told once
+  return driver->call(driver->api().ctx_synchronize).message();
+}
+
+// A kernel's fault ends the process's context: the tests that remain would fail one by one and say nothing new.
+class Watch final : public ::testing::EmptyTestEventListener {
+  void OnTestEnd(const ::testing::TestInfo& test) override {
+    if (lost_ || !test.result()->Failed()) return;
+    const std::string error = lost_context();
+    if (error.empty()) return;
+    lost_ = true;
+    std::printf("The device's context was lost in %s.%s (%s): the tests after it are skipped in this process\n",
+                test.test_suite_name(), test.name(), error.c_str());
+    GTEST_FLAG_SET(fail_fast, true);
+  }
+  bool lost_ = false;
+};
+
+// Linked wherever there is a device, and in place before main.
+[[maybe_unused]] const bool kWatching = [] {
+  ::testing::UnitTest::GetInstance()->listeners().Append(new Watch);
+  return true;
+}();
+
+}  // namespace
 
 CudaDevice::CudaDevice() {
   type_ = FOVEA_CUDA;

@@ -6,7 +6,8 @@
 // fence_async_shared made the data visible; elements outside the tensor are not written.
 //
 // A box lies in shared memory row after row, the first dimension innermost, aligned to 128 bytes; shared/tensor_map.h
-// says where a swizzled byte lies. Coordinates are in elements, dimension 0 first, and may be negative.
+// says where a swizzled byte lies. Coordinates are in elements, dimension 0 first, and may be negative; the first is a
+// multiple of 16 bytes, or the copy ends the context with an illegal instruction.
 #pragma once
 
 #include "backend/cuda/kernels/ptx/address.cuh"
