@@ -150,7 +150,8 @@ int64_t count_slots(const AttentionSpec& spec, const AttentionShape& shape) {
 bool is_general(const AttentionSpec& spec, Dtype kind) {
   const auto by_token = [](const KvSideSpec& side) { return side.scale_kind == ScaleKind::token_head; };
   return spec.segments > 1 || by_token(spec.kv[0].k) || by_token(spec.kv[0].v) || spec.softcap > 0 ||
-         spec.alibi_rank > 0 || spec.has_bits || (spec.q == Dtype::f32 && kind == Dtype::f16);
+         spec.alibi_rank > 0 || spec.has_bits || spec.mask.kind == MaskKind::chunk || spec.kv[0].shard.world > 1 ||
+         (spec.q == Dtype::f32 && kind == Dtype::f16);
 }
 
 KernelRequest make_request(std::string_view file, std::string_view entry, const AttentionSpec& spec,

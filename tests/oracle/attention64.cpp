@@ -37,6 +37,20 @@ float round_p(int32_t operand, float x) {
   return static_cast<float>(round_to(operand, x * lift) / lift);
 }
 
+// Half a step of a type relative to the number; for f32 it is in the bound's other terms.
+double unit_roundoff(int32_t dtype) {
+  switch (dtype) {
+    case FOVEA_F16:
+      return 0x1p-11;
+    case FOVEA_BF16:
+      return 0x1p-8;
+    case FOVEA_E4M3:
+      return 0x1p-4;
+    default:
+      return 0;
+  }
+}
+
 // One sequence's decoded keys and values of one kv head; only visible keys are ever read.
 struct Tokens {
   std::vector<double> k, v;
@@ -138,13 +152,31 @@ T attend(const Problem& a, const Tokens& tokens, const Row& row, const std::vect
   return top + std::log(sum);
 }
 
+// The standard deviation of the row's output, its largest over the dims, where every probability is off by up to half a
+// step of the operand type at random. The plain reference is one sample of that: with few dims or equal values it may
+// be a lucky one, and probabilities under another running maximum round to others.
+double rounding_deviation(const Problem& a, const Tokens& tokens, const Row& row, double lse) {
+  const double u = unit_roundoff(operand_type(a.p));
+  double largest = 0;
+  for (size_t d = 0; d < static_cast<size_t>(a.d_v); ++d) {
+    double variance = 0;
+    for (size_t n = 0; n < row.keys.size(); ++n) {
+      const double x =
+          std::exp(row.logits[n] - lse) * tokens.v[static_cast<size_t>(row.keys[n]) * static_cast<size_t>(a.d_v) + d];
+      variance += x * x;
+    }
+    largest = std::max(largest, variance);
+  }
+  return u * std::sqrt(largest / 3);
+}
+
 void bound_row(const Problem& a, const Tokens& tokens, const Row& row, int64_t at, Attention64& r) {
   const double len = static_cast<double>(row.keys.size());
   const auto d_v = static_cast<size_t>(a.d_v);
   const double* out = r.out.data() + at * a.d_v;
   const double* same = r.same.data() + at * a.d_v;
   double* bound = r.out_bound.data() + at * a.d_v;
-  double error = 0, largest = 0;
+  double error = 2.5 * rounding_deviation(a, tokens, row, r.lse[static_cast<size_t>(at)]), largest = 0;
   for (size_t d = 0; d < d_v; ++d) {
     error = std::max(error, std::fabs(same[d] - out[d]));
     largest = std::max(largest, std::fabs(out[d]));

@@ -2,7 +2,8 @@
 // Attention and merging as the definitions say them, in fp64, with the error bound of each element.
 //
 // |out - ref64| <= 2 * E_row + floor. E_row is the largest error, in that row and head, of a plain reference at the
-// precision of the operands: P rounded to the operand type, sums in fp32. floor is one ulp of the output type at the
+// precision of the operands: P rounded to the operand type, sums in fp32; and no less than 2.5 standard deviations of
+// rounding P at random, because that reference is one sample. floor is one ulp of the output type at the
 // row's largest |out|, plus u32 * sum p|v| * sqrt(len), plus the first-order effect of a few fp32 roundings of each
 // logit, sum p |v - out| * 4 u32 * (sum |q k| + |logit|): in a row of few keys the reference's own error may vanish by
 // luck, and then says nothing about the logits' conditioning.

@@ -44,21 +44,25 @@ FOVEA_COLD constexpr i64_t floor_div(i64_t a, i64_t b) {  // b > 0
   return a / b - (a % b < 0 ? 1 : 0);
 }
 
+// The kinds whose interval is p - left .. p + right, -1 = open on that side; false for others.
+struct Band {
+  i64_t left = -1;
+  i64_t right = -1;
+};
+constexpr bool mask_band(const MaskSpec& m, Band& band) {
+  band = m.kind == MaskKind::causal ? Band{-1, 0} : Band{m.window_left, m.window_right};
+  if (m.kind == MaskKind::none) band = {};
+  return m.kind != MaskKind::chunk;
+}
+
 // p may be negative: a query before the first key, where there are more queries than keys.
 constexpr Interval mask_interval(const MaskSpec& m, i64_t p, i64_t len) {
+  Band band;
   const Interval all = {0, len};
-  switch (m.kind) {
-    case MaskKind::none:
-      return all;
-    case MaskKind::causal:
-      return intersect(all, {0, p + 1});
-    case MaskKind::window:
-      return intersect(all,
-                       {m.window_left < 0 ? 0 : p - m.window_left, m.window_right < 0 ? len : p + m.window_right + 1});
-    case MaskKind::chunk:
-      return intersect(all, {floor_div(p - m.chunk_origin, m.chunk_size) * m.chunk_size + m.chunk_origin, p + 1});
+  if (mask_band(m, band)) {
+    return intersect(all, {band.left < 0 ? 0 : p - band.left, band.right < 0 ? len : p + band.right + 1});
   }
-  return {};
+  return intersect(all, {floor_div(p - m.chunk_origin, m.chunk_size) * m.chunk_size + m.chunk_origin, p + 1});
 }
 
 }  // namespace fovea

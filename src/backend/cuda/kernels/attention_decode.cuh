@@ -12,7 +12,7 @@
 //   order       each warp: wait for its oldest stage, start a copy, S = Q K^T, softmax, O += P V
 #pragma once
 
-#include "backend/cuda/kernels/attention_store.cuh"
+#include "backend/cuda/kernels/attention_plain.cuh"
 
 namespace fovea {
 
@@ -37,6 +37,7 @@ struct DecodeShared {
   i64_t found;
   int any_factor;
   int last;
+  PlainSequence plain;  // plain builds: the sequence of the piece's first tile
 };
 
 // What a block of threads works on at a time.
@@ -270,6 +271,28 @@ inline void attend_and_gather(const AttentionCudaArgs& g, DecodeShared& shared, 
   gather_warps(shared, to_log2, o, state);
 }
 
+// Results of a row block and unit whose tiles begin at `first_tile` of the line, of which this block of threads had
+// `count` of `tiles` from `offset` on: stored, or left as a piece, which the last of its blocks merges.
+inline void finish_task(const AttentionCudaArgs& g, DecodeShared& shared, const AttentionRequest& r,
+                        const DecodeTask& task, i64_t first_tile, int tiles, int count, int offset, i64_t per_block) {
+  if (count == tiles) {
+    merge_to_out(g, r, task, kWarps, WarpParts{shared});
+    return;
+  }
+  merge_to_piece(piece_at(g, 2 * static_cast<i64_t>(blockIdx.x) + (offset == 0)), task, kWarps, WarpParts{shared});
+  const i64_t first_block = first_tile / per_block, blocks = (first_tile + tiles - 1) / per_block - first_block + 1;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const unsigned arrived = atomicAdd(&g.arrived[first_block], 1u);
+    shared.last = arrived == blocks - 1;
+    if (shared.last) g.arrived[first_block] = 0;
+    __threadfence();
+  }
+  __syncthreads();
+  if (shared.last) merge_to_out(g, r, task, static_cast<int>(blocks), BlockPieces{g, first_block});
+}
+
 inline void decode_even(const AttentionCudaArgs& g, DecodeShared& shared) {
   const AttentionArgs& a = g.a;
   const int kv_heads = a.spec.heads / a.spec.group;
@@ -312,23 +335,7 @@ inline void decode_even(const AttentionCudaArgs& g, DecodeShared& shared) {
     __syncthreads();  // merges of the task before are done with shared memory
     start_q(g, shared, task);
     attend_and_gather(g, shared, task, offset, offset + count);
-    if (count == tiles) {
-      merge_to_out(g, r, task, kWarps, WarpParts{shared});
-    } else {
-      merge_to_piece(piece_at(g, 2 * static_cast<i64_t>(blockIdx.x) + (offset == 0)), task, kWarps, WarpParts{shared});
-      const i64_t first_tile = tile - offset;
-      const i64_t first_block = first_tile / per_block, blocks = (first_tile + tiles - 1) / per_block - first_block + 1;
-      __threadfence();
-      __syncthreads();
-      if (threadIdx.x == 0) {
-        const unsigned arrived = atomicAdd(&g.arrived[first_block], 1u);
-        shared.last = arrived == blocks - 1;
-        if (shared.last) g.arrived[first_block] = 0;
-        __threadfence();
-      }
-      __syncthreads();
-      if (shared.last) merge_to_out(g, r, task, static_cast<int>(blocks), BlockPieces{g, first_block});
-    }
+    finish_task(g, shared, r, task, tile - offset, tiles, count, offset, per_block);
     tile += count;
   }
 }
@@ -357,17 +364,6 @@ inline void decode_fixed(const AttentionCudaArgs& g, DecodeShared& shared) {
     } else {
       merge_to_piece(piece_at(g, pieces + split), task, kWarps, WarpParts{shared});
     }
-  }
-}
-
-inline void attention_decode(const AttentionCudaArgs& g) {
-  static_assert(sizeof(DecodeShared) <= attention_smem_bytes(kShape));
-  extern __shared__ char shared_bytes[];
-  DecodeShared& shared = *reinterpret_cast<DecodeShared*>(shared_bytes);
-  if constexpr (config::fixed != 0) {
-    decode_fixed(g, shared);
-  } else {
-    decode_even(g, shared);
   }
 }
 

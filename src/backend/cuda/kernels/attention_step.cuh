@@ -95,14 +95,9 @@ inline void transform_scores(const AttentionArgs& a, const AttentionRequest& r, 
   }
 }
 
-// Scores of keys that a row does not see become -inf. `alive`: bit n, key n of the step exists. Each lane finds what
-// one row sees.
-inline void mask_scores(const AttentionArgs& a, const AttentionRequest& r, int s, bool bits, const WarpRows& rows,
-                        Scores& scores, int first_key, u64_t alive) {
-  const int lane = lane_id(), mine = lane % kWarpRows;
-  const Interval held = {rows.lo[mine], rows.hi[mine]};
-  u64_t word = interval_bits({held.lo - first_key, held.hi - first_key}) & alive;
-  if (bits && word != 0) word &= attention_visible(a, r, s, rows.token[mine], held, first_key);
+// Scores of keys that a row does not see become -inf. Lane l has in `word` what row l % kWarpRows sees.
+inline void apply_mask(Scores& scores, u64_t word) {
+  const int lane = lane_id();
 #pragma unroll
   for (int i = 0; i < kMTiles; ++i) {
 #pragma unroll
@@ -119,6 +114,16 @@ inline void mask_scores(const AttentionArgs& a, const AttentionRequest& r, int s
       }
     }
   }
+}
+
+// The same by interval and packed bits. `alive`: bit n, key n of the step exists.
+inline void mask_scores(const AttentionArgs& a, const AttentionRequest& r, int s, bool bits, const WarpRows& rows,
+                        Scores& scores, int first_key, u64_t alive) {
+  const int mine = lane_id() % kWarpRows;
+  const Interval held = {rows.lo[mine], rows.hi[mine]};
+  u64_t word = interval_bits({held.lo - first_key, held.hi - first_key}) & alive;
+  if (bits && word != 0) word &= attention_visible(a, r, s, rows.token[mine], held, first_key);
+  apply_mask(scores, word);
 }
 
 // Probabilities times the scales of V's tokens. O is kept in a unit that holds those of the step, so that a product

@@ -188,15 +188,6 @@ template <class Stage>
 inline void multiply_pv_by_key(Output& o, const Scores& p, const Stage& stage, int v_dim) {
   const int lane = lane_id(), column = lane % 4;
   const char* v = kVInK ? stage.k + v_dim * (kV8 ? 1 : 2) : stage.v;
-  float weights[kNTiles * 2][kMTiles * 2];  // indexed at run time: one copy of the loop's body
-#pragma unroll
-  for (int i = 0; i < kMTiles; ++i) {
-#pragma unroll
-    for (int j = 0; j < kNTiles; ++j) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) weights[2 * j + e % 2][2 * i + e / 2] = p[i][j][e];
-    }
-  }
 #pragma unroll 1
   for (int key = 0; key < kKeys; ++key) {
     float x[kOTiles][2];
@@ -212,7 +203,12 @@ inline void multiply_pv_by_key(Output& o, const Scores& p, const Stage& stage, i
     for (int i = 0; i < kMTiles; ++i) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const float mine = weights[key / 8 * 2 + key % 2][2 * i + h];
+        float mine = 0;  // p[i][key / 8][2 h + key % 2], without an array that is indexed at run time
+#pragma unroll
+        for (int j = 0; j < kNTiles; ++j) {
+#pragma unroll
+          for (int e = 0; e < 2; ++e) mine = j * 2 + e == key / 8 * 2 + key % 2 ? p[i][j][2 * h + e] : mine;
+        }
         const float weight = __shfl_sync(kAllLanes, mine, lane / 4 * 4 + key % 8 / 2);
         if (weight == 0) continue;
 #pragma unroll
@@ -241,7 +237,8 @@ inline void softmax(Scores& s, Output& o, RowState& state, float to_log2) {
       top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
       const float shift = top == minus_infinity() ? 0.0f : top * to_log2;
       moved |= top != state.top[i][h];
-      shrink[i][h] = ptx::exp2_approx(__fmaf_rn(state.top[i][h], to_log2, -shift));
+      // Exactly 1 where the maximum stayed: bits must not depend on tiles that a row does not see.
+      shrink[i][h] = top == state.top[i][h] ? 1.0f : ptx::exp2_approx((state.top[i][h] - top) * to_log2);
       state.top[i][h] = top;
       float sum = 0;
 #pragma unroll

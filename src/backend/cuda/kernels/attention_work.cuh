@@ -66,41 +66,58 @@ inline AttentionRequest sequence_of(const AttentionCudaArgs& g, i64_t b) {
   return r;
 }
 
-// Finds the sequence and row block of slot `index`; false past the end. Every warp does the same.
-inline bool find_block(const AttentionArgs& a, int block_rows, i64_t index, i64_t& b, int& row_block) {
-  const int group = a.spec.group;
+// A row block of the call: of which sequence, and where that one's rows lie in Q's view.
+struct Slot {
+  i64_t b;
+  int row_block;
+  int first, tokens;
+};
+
+// Finds slot `index`; false past the end. Every warp does the same.
+inline bool find_slot(const AttentionArgs& a, int block_rows, i64_t index, Slot& slot) {
+  const int group = a.spec.group, all = static_cast<int>(a.spec.tokens);
   if (a.spec.padded) {
-    const i64_t blocks = (a.spec.tokens * group + block_rows - 1) / block_rows;
-    b = index / blocks;
-    row_block = static_cast<int>(index - b * blocks);
+    const int blocks = (all * group + block_rows - 1) / block_rows;
+    const int b = static_cast<int>(index) / blocks;
+    slot = {b, static_cast<int>(index) - b * blocks, 0, all};
     return b < a.spec.batch;
   }
-  const int lane = lane_id();
-  i64_t before = 0;
+  const int lane = lane_id(), wanted = static_cast<int>(index);
+  int before = 0;
+#pragma unroll 1
   for (i64_t first = 0; first < a.spec.batch; first += 32) {
     const i64_t mine = first + lane;
-    i64_t blocks = 0;
+    int begin = 0, tokens = 0;
     if (mine < a.spec.batch) {
-      const i64_t begin = clamp(index_at(a.cu_seqlens_q, mine), 0, a.spec.tokens);
-      const i64_t tokens = clamp(index_at(a.cu_seqlens_q, mine + 1) - begin, 0, a.spec.tokens - begin);
-      blocks = (tokens * group + block_rows - 1) / block_rows;
+      begin = static_cast<int>(clamp(index_at(a.cu_seqlens_q, mine), 0, all));
+      tokens = static_cast<int>(clamp(index_at(a.cu_seqlens_q, mine + 1) - begin, 0, all - begin));
     }
-    i64_t sum = blocks;
+    const int blocks = (tokens * group + block_rows - 1) / block_rows;
+    int sum = blocks;
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
-      const i64_t other = __shfl_up_sync(kAllLanes, sum, step);
+      const int other = __shfl_up_sync(kAllLanes, sum, step);
       if (lane >= step) sum += other;
     }
-    const unsigned here = __ballot_sync(kAllLanes, before + sum > index);
+    const unsigned here = __ballot_sync(kAllLanes, before + sum > wanted);
     if (here != 0) {
       const int owner = __ffs(static_cast<int>(here)) - 1;
-      b = first + owner;
-      row_block = static_cast<int>(index - __shfl_sync(kAllLanes, before + sum - blocks, owner));
+      slot.b = first + owner;
+      slot.row_block = wanted - __shfl_sync(kAllLanes, before + sum - blocks, owner);
+      slot.first = __shfl_sync(kAllLanes, begin, owner);
+      slot.tokens = __shfl_sync(kAllLanes, tokens, owner);
       return true;
     }
     before += __shfl_sync(kAllLanes, sum, 31);
   }
   return false;
+}
+inline bool find_block(const AttentionArgs& a, int block_rows, i64_t index, i64_t& b, int& row_block) {
+  Slot slot;
+  if (!find_slot(a, block_rows, index, slot)) return false;
+  b = slot.b;
+  row_block = slot.row_block;
+  return true;
 }
 
 // Rows of a block: `count` of them from `first` on, of one sequence and kv head.

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention, few rows, plain builds, cut even: as attention_decode.cuh, with the start of a block in as few steps as it
+// takes: a short sequence is little more than a start.
+#pragma once
+
+#include "backend/cuda/kernels/attention_decode.cuh"
+#include "backend/cuda/kernels/attention_plain.cuh"
+
+namespace fovea {
+
+// Tiles of one row block, at least 1: rows without a key still get their result.
+inline int plain_tiles(const AttentionArgs& a, const PlainSequence& r, RowBlock block, Keys& keys) {
+  keys = plain_rows_keys(a, r, block.first, block.count).any;
+  return keys.lo < keys.hi ? (keys.hi - 1) / kTileKeys + 1 - keys.lo / kTileKeys : 1;
+}
+inline int plain_row_blocks(const AttentionCudaArgs& g, const PlainSequence& r) {
+  const int rows = r.tokens * g.a.spec.group;
+  if (rows <= g.least_rows || rows > g.most_rows) return 0;
+  return (rows + config::block_rows - 1) / config::block_rows;
+}
+inline RowBlock plain_row_block(const PlainSequence& r, int group, int index) {
+  const int first = index * config::block_rows;
+  return {first, min(config::block_rows, r.tokens * group - first)};
+}
+inline PlainSequence read_sequence(const AttentionCudaArgs& g, int b) {
+  const AttentionArgs& a = g.a;
+  if (a.spec.padded) return plain_sequence(g, b, 0, static_cast<int>(a.spec.tokens));
+  const int all = static_cast<int>(a.spec.tokens);
+  const int begin = static_cast<int>(clamp(index_at(a.cu_seqlens_q, b), 0, all));
+  return plain_sequence(g, b, begin, static_cast<int>(clamp(index_at(a.cu_seqlens_q, b + 1) - begin, 0, all - begin)));
+}
+inline int plain_sequence_tiles(const AttentionCudaArgs& g, const PlainSequence& r) {
+  const int blocks = plain_row_blocks(g, r);
+  int tiles = 0;
+  Keys keys;
+#pragma unroll 1
+  for (int i = 0; i < blocks; ++i) tiles += plain_tiles(g.a, r, plain_row_block(r, g.a.spec.group, i), keys);
+  return tiles;
+}
+
+// Sum over the block of each thread's value; `before` is the sum of the threads before.
+inline int plain_scan(DecodeShared& shared, int value, int& before) {
+  const int lane = lane_id(), warp = warp_id();
+  int* sums = reinterpret_cast<int*>(shared.warp_tiles);
+  int sum = value;
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const int other = __shfl_up_sync(kAllLanes, sum, step);
+    if (lane >= step) sum += other;
+  }
+  __syncthreads();
+  if (lane == 31) sums[warp] = sum;
+  __syncthreads();
+  int total = 0;
+  before = sum - value;
+#pragma unroll
+  for (int i = 0; i < kWarps; ++i) {
+    if (i < warp) before += sums[i];
+    total += sums[i];
+  }
+  return total;
+}
+
+// The line of all tiles, and the piece of it that is this block's: its first sequence is left in shared.plain.
+struct Line {
+  i64_t per_block;
+  i64_t begin, end;  // tiles
+};
+inline Line find_piece(const AttentionCudaArgs& g, DecodeShared& shared, int units) {
+  const int batch = static_cast<int>(g.a.spec.batch);
+  PlainSequence mine;
+  int tiles = 0, before = 0, all = 0;
+  if (static_cast<int>(threadIdx.x) < batch) {
+    mine = read_sequence(g, static_cast<int>(threadIdx.x));
+    tiles = plain_sequence_tiles(g, mine);
+  }
+  int more = 0;  // of the sequences past the first kThreads
+#pragma unroll 1
+  for (int b = static_cast<int>(threadIdx.x) + kThreads; b < batch; b += kThreads) {
+    more += plain_sequence_tiles(g, read_sequence(g, b));
+  }
+  all = plain_scan(shared, tiles, before);
+  const int first_all = all;
+  if (batch > kThreads) {
+    int ignored;
+    all += plain_scan(shared, more, ignored);
+  }
+  Line line;
+  const i64_t total = static_cast<i64_t>(all) * units;
+  line.per_block = at_least((total + gridDim.x - 1) / gridDim.x, g.least_tiles);
+  line.begin = blockIdx.x * line.per_block;
+  line.end = at_most(line.begin + line.per_block, total);
+  int passed = first_all;
+  const auto look = [&](const PlainSequence& r, i64_t first, int count) {
+    if (line.begin >= first * units && line.begin < (first + count) * units) {
+      shared.plain = r;
+      shared.found_before = first * units;
+    }
+  };
+  if (line.begin < line.end) look(mine, before, tiles);
+#pragma unroll 1
+  for (int first = kThreads; first < batch && line.begin < line.end; first += kThreads) {
+    const int b = first + static_cast<int>(threadIdx.x);
+    PlainSequence r;
+    int count = 0;
+    if (b < batch) r = read_sequence(g, b), count = plain_sequence_tiles(g, r);
+    const int here = plain_scan(shared, count, before);
+    look(r, passed + before, count);
+    passed += here;
+  }
+  __syncthreads();
+  return line;
+}
+
+// Tiles [first, last) of the keys, by all warps: to o and state of each.
+template <bool by_key>
+inline void plain_run(const AttentionCudaArgs& g, DecodeShared& shared, const PlainSequence& r, const DecodeTask& task,
+                      const PlainSource& source, const StepRules& rules, Keys keys, int first, int last, Output& o,
+                      RowState& state) {
+  using Stage = KeyStage<kKeys, 1>;
+  const AttentionArgs& a = g.a;
+  const int lane = lane_id(), warp = warp_id();
+  clear(o, state);
+  state.unit = rules.v_scale;
+  const unsigned q = shared_address(shared.q) + q_lane_offset(lane);
+  const RowBytes bytes = {.k = (a.spec.kv[0].d_k - a.spec.kv[0].d_rope) * (kK8 ? 1 : 2),
+                          .rope = a.spec.kv[0].d_rope * 2,
+                          .v = (a.spec.kv[0].d_v - task.v_dim) * (kV8 ? 1 : 2),
+                          .k_align = g.k_align,
+                          .rope_align = g.rope_align,
+                          .v_align = g.v_align};
+  const RowsKeys rows = plain_rows_keys(a, r, task.block.first, task.block.count);
+  const int my_row = lane % kWarpRows;
+  const Keys mine =
+      my_row < task.block.count ? plain_keys(a, r, (task.block.first + my_row) / a.spec.group) : Keys{0, 0};
+  constexpr int kSteps = kTileKeys / kStepKeys;
+  first *= kSteps;
+  last *= kSteps;
+  const auto key_of = [&](int step) { return step * kStepKeys + warp * kKeys; };
+  PlainNext next = plain_next(a.kv[0], source, key_of(first), keys);
+  // The first rounds only start copies.
+#pragma unroll 1
+  for (int t = first - kStages + 1; t < last; ++t) {
+    if (t >= first) {
+      family::wait<kStages - 2>();
+      if (t == first) {
+        __syncthreads();  // Q, of which each thread has waited for its part
+      } else {
+        __syncwarp();
+      }
+    }
+    const int ahead = t + kStages - 1;
+    if (ahead < last) {
+      copy_plain_keys(g, source, shared.source, shared.stage[warp][ahead % kStages], 0, key_of(ahead), keys, next,
+                      bytes);
+    }
+    family::commit();
+    next = plain_next(a.kv[0], source, key_of(ahead + 1), keys);
+    const int key = key_of(t);
+    if (t < first || key >= rows.any.hi || key + kKeys <= rows.any.lo) continue;
+    attend_plain<by_key>(rules, shared.stage[warp][t % kStages], q, key, mine, rows.every, task.v_dim, o, state);
+  }
+  family::wait<0>();
+  __syncwarp();
+}
+
+inline void decode_plain(const AttentionCudaArgs& g, DecodeShared& shared) {
+  const AttentionArgs& a = g.a;
+  const int kv_heads = a.spec.kv[0].heads, group = a.spec.group;
+  const int units = kv_heads * ((a.spec.kv[0].d_v + config::d_v - 1) / config::d_v);
+  const Line line = find_piece(g, shared, units);
+  if (line.begin >= line.end) return;
+  PlainSequence r = shared.plain;
+  i64_t before = shared.found_before;  // tiles of the line before the row block `index` of r
+  int index = 0;
+#pragma unroll 1
+  for (i64_t tile = line.begin; tile < line.end;) {
+    if (index >= plain_row_blocks(g, r)) {
+      r = read_sequence(g, r.b + 1);
+      index = 0;
+      continue;
+    }
+    DecodeTask task;
+    task.block = plain_row_block(r, group, index);
+    Keys keys;
+    const int tiles = plain_tiles(a, r, task.block, keys);
+    if (tile >= before + static_cast<i64_t>(tiles) * units) {
+      before += static_cast<i64_t>(tiles) * units;
+      ++index;
+      continue;
+    }
+    const int past = static_cast<int>(tile - before), unit = past / tiles, offset = past - unit * tiles;
+    const int count = static_cast<int>(at_most(line.end - tile, tiles - offset));
+    task.kv_head = unit % kv_heads;
+    task.v_dim = unit / kv_heads * config::d_v;
+    __syncthreads();  // merges of the task before are done with shared memory
+    if (!copy_plain_q(g, r, task.block, task.kv_head, shared.q)) {
+      bool any_factor;
+      load_q(g, request_of(a, r), task.block, task.kv_head, config::block_rows, shared.q, shared.factor, any_factor);
+    }
+    family::commit();
+    const PlainSource source = plain_source(g, r, task.kv_head, task.v_dim);
+    if (threadIdx.x == 0) {  // for ends of sequences, pages that are not simple or do not exist
+      find_source(a, request_of(a, r), 0, task.kv_head, task.v_dim, shared.source);
+      shared.source.lo = keys.lo;
+      shared.source.hi = keys.hi;
+    }
+    __syncthreads();
+    const StepRules rules = step_rules(a, 0, task.kv_head, nullptr);
+    const int first = keys.lo / kTileKeys + offset, last = keys.lo < keys.hi ? first + count : first;
+    Output o;
+    RowState state;
+    plain_run<false>(g, shared, r, task, source, rules, keys, first, last, o, state);
+    if (__syncthreads_or(poisoned(o, state)) != 0) {
+      plain_run<true>(g, shared, r, task, source, rules, keys, first, last, o, state);
+    }
+    gather_warps(shared, rules.to_log2, o, state);
+    const AttentionRequest request = request_of(a, r);
+    finish_task(g, shared, request, task, tile - offset, tiles, count, offset, line.per_block);
+    tile += count;
+  }
+}
+
+}  // namespace fovea
