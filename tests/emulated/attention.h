@@ -25,6 +25,9 @@ inline int max(int a, int b) {
 inline int __popc(unsigned x) {
   return __builtin_popcount(x);
 }
+inline int __clz(int x) {
+  return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x));
+}
 inline int __ffs(int x) {
   return __builtin_ffs(x);
 }

@@ -133,6 +133,7 @@ inline void attention_prefill(const AttentionCudaArgs& g) {
     if (by_key || __syncthreads_or(poisoned(o, state)) == 0) break;
     by_key = true;
   }
+  __syncthreads();  // every warp is done with the stages, where results go now
   if (g.parts > 1) {
     const i64_t unit = slot * gridDim.y + blockIdx.y;
     store_piece(piece_at(g, unit * g.max_splits + blockIdx.z), block, first_row, to_log2, o, state);

@@ -235,7 +235,8 @@ inline void softmax(Scores& s, Output& o, RowState& state, float to_log2) {
       for (int j = 0; j < kNTiles; ++j) top = fmaxf(top, fmaxf(s[i][j][2 * h], s[i][j][2 * h + 1]));
       top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
       top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
-      const float shift = top == minus_infinity() ? 0.0f : top * to_log2;
+      // The difference first: exact for keys near the top, whatever the size of the logits.
+      const float shift = top == minus_infinity() ? 0.0f : top;
       moved |= top != state.top[i][h];
       // Exactly 1 where the maximum stayed: bits must not depend on tiles that a row does not see.
       shrink[i][h] = top == state.top[i][h] ? 1.0f : ptx::exp2_approx((state.top[i][h] - top) * to_log2);
@@ -245,7 +246,7 @@ inline void softmax(Scores& s, Output& o, RowState& state, float to_log2) {
       for (int j = 0; j < kNTiles; ++j) {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          const float p = ptx::exp2_approx(__fmaf_rn(s[i][j][2 * h + e], to_log2, -shift));
+          const float p = ptx::exp2_approx((s[i][j][2 * h + e] - shift) * to_log2);
           s[i][j][2 * h + e] = p;
           sum += p;
         }
