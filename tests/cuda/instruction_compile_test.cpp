@@ -40,7 +40,7 @@ TEST_P(InstructionArch, CompilesItsInstructions) {
       Resources used;
       const Status found = read_resources(out.cubin, entry, arch, used);
       EXPECT_TRUE(found.ok()) << found.message() << " for sm_" << GetParam();
-      // Fragments stay in registers; the compiler has a frame of its own for tensor_copy on sm_120f.
+      // Fragments stay in registers; the compiler has a frame of its own for tensor copies on sm_120f.
       EXPECT_LE(used.local_bytes, 8) << entry << " for sm_" << GetParam();
     }
   }

@@ -28,9 +28,8 @@ struct BytesArgs {
 };
 
 struct TensorCopyArgs {
-  TensorMap from;
-  TensorMap to;
-  u8_t* box = nullptr;  // [box_bytes]: shared memory as the load left it
+  TensorMap map;
+  u8_t* box = nullptr;  // [box_bytes]: as in shared memory
   i32_t at[5] = {};     // coordinates
   i32_t box_bytes = 0;  // a multiple of 16
 };

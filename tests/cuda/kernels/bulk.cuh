@@ -44,17 +44,22 @@ extern "C" __global__ void bulk_copy(const __grid_constant__ BytesArgs args) {
   }
 }
 
-// A box of `from` to shared memory, from there to args.box by plain writes and to `to` by a tensor store, at the same
-// coordinates. config::rank is the rank of both. Dynamic shared memory: box_bytes + 1024.
-extern "C" __global__ void tensor_copy(const __grid_constant__ TensorCopyArgs args) {
+// Both kernels have config::rank coordinates and box_bytes + 1024 of dynamic shared memory: the box, aligned to 1024 as
+// the widest swizzle asks.
+__device__ inline u8_t* box_in(u8_t* dynamic) {
+  return dynamic + (1024 - ptx::shared_address(dynamic) % 1024) % 1024;
+}
+
+// A box of the tensor to shared memory, 0xAA before, and from there to args.box by plain writes.
+extern "C" __global__ void tensor_load(const __grid_constant__ TensorCopyArgs args) {
   extern __shared__ u8_t dynamic[];
   __shared__ alignas(8) u64_t word;
   const unsigned barrier = ptx::shared_address(&word);
-  u8_t* const slots = dynamic + (1024 - ptx::shared_address(dynamic) % 1024) % 1024;
+  u8_t* const slots = box_in(dynamic);
   const unsigned box = ptx::shared_address(slots);
   for (int i = static_cast<int>(threadIdx.x); i < args.box_bytes; i += 32) slots[i] = 0xAA;
   if (threadIdx.x == 0) {
-    ptx::prefetch_tensor_map(&args.from);
+    ptx::prefetch_tensor_map(&args.map);
     ptx::barrier_init(barrier, 1);
     ptx::fence_barrier_init();
   }
@@ -63,18 +68,29 @@ extern "C" __global__ void tensor_copy(const __grid_constant__ TensorCopyArgs ar
   const int x = args.at[0], y = args.at[1], z = args.at[2], w = args.at[3], v = args.at[4];
   if (threadIdx.x == 0) {
     ptx::barrier_arrive_expect_bytes(barrier, static_cast<unsigned>(args.box_bytes));
-    if constexpr (config::rank == 2) ptx::load_tensor_2d(box, &args.from, barrier, x, y);
-    if constexpr (config::rank == 3) ptx::load_tensor_3d(box, &args.from, barrier, x, y, z);
-    if constexpr (config::rank == 4) ptx::load_tensor_4d(box, &args.from, barrier, x, y, z, w);
-    if constexpr (config::rank == 5) ptx::load_tensor_5d(box, &args.from, barrier, x, y, z, w, v);
+    if constexpr (config::rank == 2) ptx::load_tensor_2d(box, &args.map, barrier, x, y);
+    if constexpr (config::rank == 3) ptx::load_tensor_3d(box, &args.map, barrier, x, y, z);
+    if constexpr (config::rank == 4) ptx::load_tensor_4d(box, &args.map, barrier, x, y, z, w);
+    if constexpr (config::rank == 5) ptx::load_tensor_5d(box, &args.map, barrier, x, y, z, w, v);
   }
   ptx::barrier_wait(barrier, 0);
   for (int i = static_cast<int>(threadIdx.x); i < args.box_bytes; i += 32) args.box[i] = slots[i];
+}
+
+// args.box to shared memory by plain writes, and from there to the tensor.
+extern "C" __global__ void tensor_store(const __grid_constant__ TensorCopyArgs args) {
+  extern __shared__ u8_t dynamic[];
+  u8_t* const slots = box_in(dynamic);
+  const unsigned box = ptx::shared_address(slots);
+  for (int i = static_cast<int>(threadIdx.x); i < args.box_bytes; i += 32) slots[i] = args.box[i];
+  ptx::fence_async_shared();
+  __syncthreads();
+  const int x = args.at[0], y = args.at[1], z = args.at[2], w = args.at[3], v = args.at[4];
   if (threadIdx.x == 0) {
-    if constexpr (config::rank == 2) ptx::store_tensor_2d(&args.to, box, x, y);
-    if constexpr (config::rank == 3) ptx::store_tensor_3d(&args.to, box, x, y, z);
-    if constexpr (config::rank == 4) ptx::store_tensor_4d(&args.to, box, x, y, z, w);
-    if constexpr (config::rank == 5) ptx::store_tensor_5d(&args.to, box, x, y, z, w, v);
+    if constexpr (config::rank == 2) ptx::store_tensor_2d(&args.map, box, x, y);
+    if constexpr (config::rank == 3) ptx::store_tensor_3d(&args.map, box, x, y, z);
+    if constexpr (config::rank == 4) ptx::store_tensor_4d(&args.map, box, x, y, z, w);
+    if constexpr (config::rank == 5) ptx::store_tensor_5d(&args.map, box, x, y, z, w, v);
     ptx::store_bulk_commit();
     ptx::store_bulk_wait<0>();
   }

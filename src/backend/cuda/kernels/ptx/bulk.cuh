@@ -3,11 +3,16 @@
 //
 // Loads end at a barrier of mbarrier.cuh, which must expect their bytes: a load that reaches past its tensor counts its
 // full box, for the elements outside become zeros. Stores end by groups of the thread that started them, after
-// fence_async_shared made the data visible; elements outside the tensor are not written.
+// fence_async_shared made the data visible; rows and planes outside the tensor are not written.
 //
 // A box lies in shared memory row after row, the first dimension innermost, aligned to 128 bytes; shared/tensor_map.h
-// says where a swizzled byte lies. Coordinates are in elements, dimension 0 first, and may be negative; the first is a
-// multiple of 16 bytes, or the copy ends the context with an illegal instruction.
+// says where a swizzled byte lies. Coordinates are in elements, dimension 0 first. The caller sees to this, or the
+// context ends with an illegal instruction, or bytes are overwritten:
+// - The first coordinate is a multiple of 16 bytes (loads and stores).
+// - Loads may start before the tensor; of a store no coordinate is negative (CUDA programming guide, "Using TMA to
+//   transfer multi-dimensional arrays").
+// - Stores write pieces of 16 bytes: where a row of the tensor ends within a piece, the rest of the piece is
+//   overwritten too. A tensor that is stored to has rows of whole pieces, or nothing of worth behind them.
 #pragma once
 
 #include "backend/cuda/kernels/ptx/address.cuh"
