@@ -31,8 +31,15 @@ FOVEA_COLD constexpr i64_t blocks_of(i64_t elements, int block) {
 // Byte address of an element. Block types: offsets are whole blocks.
 template <int dims>
 inline char* address(const ViewOf<dims>& v, i64_t element_offset) {
-  const i64_t blocks = v.block == 1 ? element_offset : detail::blocks_of(element_offset, v.block);
+  // Index tensors have no block types, and kernels read them first of all.
+  const bool whole = dims == 2 || v.block == 1;
+  const i64_t blocks = whole ? element_offset : detail::blocks_of(element_offset, v.block);
   return static_cast<char*>(v.data) + blocks * v.block_bytes;
+}
+// The same of a type that is not a block type.
+template <int dims>
+inline char* element_address(const ViewOf<dims>& v, i64_t offset) {
+  return static_cast<char*>(v.data) + offset * v.block_bytes;
 }
 template <int dims>
 inline char* row(const ViewOf<dims>& v, i64_t i) {

@@ -243,7 +243,8 @@ inline void load_q(const AttentionCudaArgs& g, const AttentionRequest& r, RowBlo
   const auto row_of = [&](int i) -> const char* {
     const int index = rows.first + i, token = index / group;
     if (i >= rows.count || token < r.active || token >= r.active + r.q_len) return nullptr;
-    return row(a.q, r.batch_row, r.first + token, kv_head * group + index - token * group);
+    return element_address(a.q, r.batch_row * a.q.stride[0] + (r.first + token) * a.q.stride[1] +
+                                    (kv_head * group + index - token * group) * a.q.stride[2]);
   };
   // Chunk c holds dims 8 c of K's main part, or of its rope part behind it.
   const auto chunk_dim = [&](int c) { return c * 8 < config::d_main ? c * 8 : d_main + c * 8 - config::d_main; };

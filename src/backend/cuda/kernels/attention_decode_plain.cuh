@@ -67,45 +67,33 @@ struct Line {
   i64_t begin, end;  // tiles
 };
 inline Line find_piece(const AttentionCudaArgs& g, DecodeShared& shared, int units) {
-  const int batch = static_cast<int>(g.a.spec.batch);
-  PlainSequence mine;
-  int tiles = 0, before = 0, all = 0;
-  if (static_cast<int>(threadIdx.x) < batch) {
-    mine = read_sequence(g, static_cast<int>(threadIdx.x));
-    tiles = plain_sequence_tiles(g, mine);
-  }
-  int more = 0;  // of the sequences past the first kThreads
+  const int batch = static_cast<int>(g.a.spec.batch), chunks = (batch + kThreads - 1) / kThreads;
+  Line line = {};
+  int all = 0, passed = 0;
+  // Chunks of one sequence a thread: first all are counted, then looked at again for the one that the piece begins in.
+  // A single chunk is counted and looked at in one round. One loop, so that its code is there once.
 #pragma unroll 1
-  for (int b = static_cast<int>(threadIdx.x) + kThreads; b < batch; b += kThreads) {
-    more += plain_sequence_tiles(g, read_sequence(g, b));
-  }
-  all = plain_scan(shared, tiles, before);
-  const int first_all = all;
-  if (batch > kThreads) {
-    int ignored;
-    all += plain_scan(shared, more, ignored);
-  }
-  Line line;
-  const i64_t total = static_cast<i64_t>(all) * units;
-  line.per_block = at_least((total + gridDim.x - 1) / gridDim.x, g.least_tiles);
-  line.begin = blockIdx.x * line.per_block;
-  line.end = at_most(line.begin + line.per_block, total);
-  int passed = first_all;
-  const auto look = [&](const PlainSequence& r, i64_t first, int count) {
-    if (line.begin >= first * units && line.begin < (first + count) * units) {
-      shared.plain = r;
-      shared.found_before = first * units;
-    }
-  };
-  if (line.begin < line.end) look(mine, before, tiles);
-#pragma unroll 1
-  for (int first = kThreads; first < batch && line.begin < line.end; first += kThreads) {
-    const int b = first + static_cast<int>(threadIdx.x);
+  for (int round = 0; round < (chunks > 1 ? 2 * chunks : chunks); ++round) {
+    const bool counting = round < chunks;
+    const int b = (counting ? round : round - chunks) * kThreads + static_cast<int>(threadIdx.x);
     PlainSequence r;
-    int count = 0;
-    if (b < batch) r = read_sequence(g, b), count = plain_sequence_tiles(g, r);
-    const int here = plain_scan(shared, count, before);
-    look(r, passed + before, count);
+    int tiles = 0, before;
+    if (b < batch) r = read_sequence(g, b), tiles = plain_sequence_tiles(g, r);
+    const int here = plain_scan(shared, tiles, before);
+    if (counting) all += here;
+    if (round == chunks - 1) {
+      const i64_t total = static_cast<i64_t>(all) * units;
+      line.per_block = at_least((total + gridDim.x - 1) / gridDim.x, g.least_tiles);
+      line.begin = blockIdx.x * line.per_block;
+      line.end = at_most(line.begin + line.per_block, total);
+      if (line.begin >= line.end) return line;
+    }
+    if (counting && chunks > 1) continue;
+    const i64_t first = static_cast<i64_t>(passed + before) * units;
+    if (line.begin >= first && line.begin < first + static_cast<i64_t>(tiles) * units) {
+      shared.plain = r;
+      shared.found_before = first;
+    }
     passed += here;
   }
   __syncthreads();
@@ -195,16 +183,12 @@ inline void decode_plain(const AttentionCudaArgs& g, DecodeShared& shared) {
     task.v_dim = unit / kv_heads * config::d_v;
     __syncthreads();  // merges of the task before are done with shared memory
     if (!copy_plain_q(g, r, task.block, task.kv_head, shared.q)) {
-      bool any_factor;
-      load_q(g, request_of(a, r), task.block, task.kv_head, config::block_rows, shared.q, shared.factor, any_factor);
+      make_plain_q(g, r, task.block, task.kv_head, shared.q);
     }
     family::commit();
     const PlainSource source = plain_source(g, r, task.kv_head, task.v_dim);
-    if (threadIdx.x == 0) {  // for ends of sequences, pages that are not simple or do not exist
-      find_source(a, request_of(a, r), 0, task.kv_head, task.v_dim, shared.source);
-      shared.source.lo = keys.lo;
-      shared.source.hi = keys.hi;
-    }
+    // For ends of sequences, and pages that are not simple or do not exist.
+    if (threadIdx.x == 0) find_any_source(g, r, task.kv_head, task.v_dim, keys, shared.source);
     __syncthreads();
     const StepRules rules = step_rules(a, 0, task.kv_head, nullptr);
     const int first = keys.lo / kTileKeys + offset, last = keys.lo < keys.hi ? first + count : first;

@@ -100,7 +100,9 @@ inline bool copy_plain_q(const AttentionCudaArgs& g, const PlainSequence& r, Row
   int token = (rows.first + n) / group, head = rows.first + n - token * group;
   const int token_step = kStep / group, head_step = kStep - token_step * group;
   const unsigned to = shared_address(q) + n * QRows::kStride + chunk * 16;
-  const char* base = row(a.q, a.spec.padded ? r.b : 0, r.first, kv_head * group) + chunk * 16;
+  const char* base = element_address(a.q, (a.spec.padded ? r.b : 0) * a.q.stride[0] + r.first * a.q.stride[1] +
+                                              kv_head * group * a.q.stride[2]) +
+                     chunk * 16;
   const i64_t token_stride = a.q.stride[1] * 2, head_stride = a.q.stride[2] * 2;
 #pragma unroll 4
   for (int i = 0; i < config::block_rows; i += kStep, n += kStep) {
@@ -118,6 +120,19 @@ inline bool copy_plain_q(const AttentionCudaArgs& g, const PlainSequence& r, Row
     if (head >= group) head -= group, ++token;
   }
   return true;
+}
+
+// Out of the way of those that need none: a block that starts reads all instructions up to its steps.
+__noinline__ void make_plain_q(const AttentionCudaArgs& g, const PlainSequence& r, RowBlock rows, int kv_head,
+                               char* q) {
+  bool any_factor;
+  load_q(g, request_of(g.a, r), rows, kv_head, config::block_rows, q, nullptr, any_factor);
+}
+__noinline__ void find_any_source(const AttentionCudaArgs& g, const PlainSequence& r, int kv_head, int v_dim, Keys keys,
+                                  KeySource& source) {
+  find_source(g.a, request_of(g.a, r), 0, kv_head, v_dim, source);
+  source.lo = keys.lo;
+  source.hi = keys.hi;
 }
 
 // Where a sequence's keys are, for every thread. `simple`: 16 keys from a multiple of 16 lie in one page, and rows are
@@ -234,7 +249,7 @@ inline void attend_plain(const StepRules& rules, const Stage& stage, unsigned q,
   if (key < every.lo || key + kKeys > every.hi || bad) {
     apply_mask(scores, interval_bits({mine.lo - key, mine.hi - key}) & (bad ? ~stage.bad_keys() : ~u64_t{0}));
   }
-  softmax(scores, o, state, rules.to_log2);
+  softmax(scores, o, state, rules.to_log2, rules.may_fuse);
   if constexpr (by_key) {
     multiply_pv_by_key(o, scores, stage, v_dim);
   } else {

@@ -13,7 +13,6 @@ struct PrefillPlainShared {
     KeyStage<kKeys, kWarps> stage[config::stages];
     RowsOut out[kWarps];
   };
-  float factor[config::block_rows];  // unused: plain builds have no factors
   KeySource source;                  // for pages that are not simple
 };
 
@@ -36,10 +35,7 @@ inline void attention_prefill_plain(const AttentionCudaArgs& g) {
   const PlainSequence r = plain_sequence(g, static_cast<int>(slot.b), slot.first, slot.tokens);
   const RowBlock block = {slot.row_block * config::block_rows,
                           min(config::block_rows, rows - slot.row_block * config::block_rows)};
-  if (!copy_plain_q(g, r, block, kv_head, shared.q)) {
-    bool any_factor;
-    load_q(g, request_of(a, r), block, kv_head, config::block_rows, shared.q, shared.factor, any_factor);
-  }
+  if (!copy_plain_q(g, r, block, kv_head, shared.q)) make_plain_q(g, r, block, kv_head, shared.q);
   family::commit();
 
   Keys keys = plain_rows_keys(a, r, block.first, block.count).any;
@@ -55,11 +51,7 @@ inline void attention_prefill_plain(const AttentionCudaArgs& g) {
   const PlainSource source = plain_source(g, r, kv_head, v_dim);
   if (!source.simple || keys.lo % kKeys != 0 || keys.hi % kKeys != 0 || source.table[0] != nullptr) {
     // Any page size, ends of sequences, and pages that do not exist.
-    if (threadIdx.x == 0) {
-      find_source(a, request_of(a, r), 0, kv_head, v_dim, shared.source);
-      shared.source.lo = keys.lo;
-      shared.source.hi = keys.hi;
-    }
+    if (threadIdx.x == 0) find_any_source(g, r, kv_head, v_dim, keys, shared.source);
     __syncthreads();
   }
   const RowBytes bytes = {.k = (a.spec.kv[0].d_k - a.spec.kv[0].d_rope) * (kK8 ? 1 : 2),
@@ -74,15 +66,45 @@ inline void attention_prefill_plain(const AttentionCudaArgs& g) {
   const int first_key = keys.lo / kKeys * kKeys;
   Output o;
   RowState state;
+  // Steps whose keys every row of the block sees, in one buffer: most of a long sequence's, and nothing is asked in them.
+  Keys inner = plain_rows_keys(a, r, block.first, block.count).every;
+  inner = {max(inner.lo, keys.lo), min(inner.hi, keys.hi)};
+  if (!source.simple || source.table[0] != nullptr || rules.transform || block.count < config::block_rows) {
+    inner = {0, 0};
+  }
+  if (lane == 0) shared.stage[0].bad[warp] = shared.stage[1].bad[warp] = 0;
   const auto steps = [&](auto by_key) {
     clear(o, state);
     state.unit = rules.v_scale;
     int stage = 1, key = first_key - kKeys;
     PlainNext next = plain_next(a.kv[0], source, first_key + warp * kOwned, keys);
-    // The first round only starts the first copy, while Q is on its way.
 #pragma unroll 1
-    for (; key < keys.hi; key += kKeys, stage ^= 1) {
-      if (key >= first_key) {
+    while (key < keys.hi) {
+      if constexpr (!decltype(by_key)::value && !kVInK && config::d_rope == 0) {
+        if (key >= max(first_key, inner.lo) && key + 2 * kKeys <= inner.hi) {
+          const i64_t k_stride = a.kv[0].k.token_stride, v_stride = a.kv[0].v.token_stride;
+          const char* k_from = source.base[0] + (key + kKeys + warp * kOwned) * k_stride;
+          const char* v_from = source.base[1] + (key + kKeys + warp * kOwned) * v_stride;
+#pragma unroll 1
+          do {
+            family::wait<0>();
+            __syncthreads();
+            auto& to = shared.stage[stage ^ 1];
+            copy_plain_rows<KRows, kOwned>(shared_address(to.k) + warp * kOwned * KRows::kStride, k_from, k_stride);
+            copy_plain_rows<VRows, kOwned>(shared_address(to.v) + warp * kOwned * VRows::kStride, v_from, v_stride);
+            family::commit();
+            k_from += kKeys * k_stride;
+            v_from += kKeys * v_stride;
+            Scores scores;
+            multiply_qk(scores, q, shared.stage[stage]);
+            softmax(scores, o, state, rules.to_log2, rules.may_fuse);
+            multiply_pv(o, scores, shared.stage[stage], v_dim);
+            key += kKeys;
+            stage ^= 1;
+          } while (key + 2 * kKeys <= inner.hi);
+        }
+      }
+      if (key >= first_key) {  // the first round only starts the first copy, while Q is on its way
         family::wait<0>();
         __syncthreads();
       }
@@ -92,8 +114,12 @@ inline void attention_prefill_plain(const AttentionCudaArgs& g) {
         family::commit();
         next = plain_next(a.kv[0], source, own + kKeys, keys);
       }
-      if (key >= warp_keys.any.hi || key + kKeys <= warp_keys.any.lo || key < first_key) continue;
-      attend_plain<decltype(by_key)::value>(rules, shared.stage[stage], q, key, mine, warp_keys.every, v_dim, o, state);
+      if (key < warp_keys.any.hi && key + kKeys > warp_keys.any.lo && key >= first_key) {
+        attend_plain<decltype(by_key)::value>(rules, shared.stage[stage], q, key, mine, warp_keys.every, v_dim, o,
+                                              state);
+      }
+      key += kKeys;
+      stage ^= 1;
     }
   };
   steps(No{});

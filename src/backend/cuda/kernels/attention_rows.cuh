@@ -73,10 +73,12 @@ inline void store_four(const AttentionArgs& a, char* out, int dim, int dims, flo
 }
 
 inline char* out_row(const AttentionArgs& a, const AttentionRequest& r, const Cursor& at) {
-  return address(a.out, r.batch_row * a.out.stride[0] + at.token * a.out.stride[1] + at.head * a.out.stride[2]);
+  return element_address(a.out, r.batch_row * a.out.stride[0] + at.token * a.out.stride[1] + at.head * a.out.stride[2]);
 }
 inline void store_lse(const AttentionArgs& a, const AttentionRequest& r, const Cursor& at, float lse) {
-  if (a.lse.given()) *reinterpret_cast<float*>(row(a.lse, r.batch_row, at.token, at.head)) = lse;
+  if (!a.lse.given()) return;
+  const i64_t offset = r.batch_row * a.lse.stride[0] + at.token * a.lse.stride[1] + at.head * a.lse.stride[2];
+  *reinterpret_cast<float*>(element_address(a.lse, offset)) = lse;
 }
 
 }  // namespace fovea

@@ -18,6 +18,7 @@ struct WarpRows {
 struct StepRules {
   float logit_scale;     // of Q K, without scales of tokens
   float to_log2;         // from scores as the softmax sees them to powers of two
+  bool may_fuse;         // see softmax
   bool transform;        // scores are worked on before the softmax; otherwise the scale is positive
   bool k_scaled, v_scaled;  // by token
   const float* factors;     // of the warp's rows, where rows have any
@@ -30,6 +31,7 @@ struct StepRules {
 inline StepRules step_rules(const AttentionArgs& a, int s, int kv_head, const float* factors) {
   const KvView& kv = a.kv[s];
   StepRules rules = {};
+  rules.may_fuse = !a.spec.batch_invariant && !a.spec.chunk_invariant;
   rules.k_scale = uniform_scale(kv.spec.k, kv.k_scale, kv_head);
   rules.logit_scale = a.spec.scale * a.spec.q_scale * (config::d_rope > 0 ? 1.0f : rules.k_scale);
   rules.v_scale = uniform_scale(kv.spec.v, kv.spec.v_in_k ? kv.k_scale : kv.v_scale, kv_head);
@@ -270,7 +272,7 @@ inline void attend_step(const AttentionArgs& a, const AttentionRequest& r, int s
   if (first_key < full_lo || first_key + kKeys > full_hi || bad || bits) {
     mask_scores(a, r, s, bits, rows, scores, first_key, bad ? ~stage.bad_keys() : ~u64_t{0});
   }
-  softmax(scores, o, state, rules.to_log2);
+  softmax(scores, o, state, rules.to_log2, false);
   if constexpr (kGeneral) {
     if (rules.v_scaled) scale_probabilities(rules, scaled_per_token(a.spec.kv[s].v), stage, scores, o, state);
   }

@@ -221,10 +221,29 @@ inline void multiply_pv_by_key(Output& o, const Scores& p, const Stage& stage, i
   }
 }
 
+// Sums of what one row of scores becomes: powers of two of (score - top) * to_log2. The difference first is exact for
+// keys near the top, whatever the size of the logits; the fused form is one instruction less.
+template <bool fused>
+inline float exponentials(Scores& s, int i, int h, float top, float to_log2) {
+  const float base = top == minus_infinity() ? 0.0f : top, shift = base * to_log2;
+  float sum = 0;
+#pragma unroll
+  for (int j = 0; j < kNTiles; ++j) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      float& x = s[i][j][2 * h + e];
+      x = ptx::exp2_approx(fused ? __fmaf_rn(x, to_log2, -shift) : (x - base) * to_log2);
+      sum += x;
+    }
+  }
+  return sum;
+}
+
 // Scores to probabilities under the running maximum; what was summed before shrinks with it. `to_log2` takes scores to
-// powers of two. O is left alone where no row's maximum moved: the factor would be 1.
-inline void softmax(Scores& s, Output& o, RowState& state, float to_log2) {
-  float shrink[kMTiles][2];
+// powers of two. O is left alone where no row's maximum moved: the factor would be 1. `may_fuse`: the form of the
+// exponentials may depend on the other rows of the warp.
+inline void softmax(Scores& s, Output& o, RowState& state, float to_log2, bool may_fuse) {
+  float shrink[kMTiles][2], largest = 0;
   bool moved = false;
 #pragma unroll
   for (int i = 0; i < kMTiles; ++i) {
@@ -235,23 +254,31 @@ inline void softmax(Scores& s, Output& o, RowState& state, float to_log2) {
       for (int j = 0; j < kNTiles; ++j) top = fmaxf(top, fmaxf(s[i][j][2 * h], s[i][j][2 * h + 1]));
       top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
       top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
-      // The difference first: exact for keys near the top, whatever the size of the logits.
-      const float shift = top == minus_infinity() ? 0.0f : top;
       moved |= top != state.top[i][h];
       // Exactly 1 where the maximum stayed: bits must not depend on tiles that a row does not see.
       shrink[i][h] = top == state.top[i][h] ? 1.0f : ptx::exp2_approx((state.top[i][h] - top) * to_log2);
       state.top[i][h] = top;
-      float sum = 0;
+      largest = fmaxf(largest, fabsf(top));
+    }
+  }
+  // Below 64 the rounding of the shift is below 2^-18 of a probability.
+  if (may_fuse && !__any_sync(kAllLanes, largest * to_log2 >= 64.0f)) {
 #pragma unroll
-      for (int j = 0; j < kNTiles; ++j) {
+    for (int i = 0; i < kMTiles; ++i) {
 #pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const float p = ptx::exp2_approx((s[i][j][2 * h + e] - shift) * to_log2);
-          s[i][j][2 * h + e] = p;
-          sum += p;
-        }
+      for (int h = 0; h < 2; ++h) {
+        state.sum[i][h] =
+            __fmaf_rn(state.sum[i][h], shrink[i][h], exponentials<true>(s, i, h, state.top[i][h], to_log2));
       }
-      state.sum[i][h] = __fmaf_rn(state.sum[i][h], shrink[i][h], sum);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kMTiles; ++i) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        state.sum[i][h] =
+            __fmaf_rn(state.sum[i][h], shrink[i][h], exponentials<false>(s, i, h, state.top[i][h], to_log2));
+      }
     }
   }
   if (!__any_sync(kAllLanes, moved)) return;
