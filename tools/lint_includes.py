@@ -33,7 +33,6 @@ SEES = {
     "apps": (PUBLIC + ["apps"], ["CLI", "nlohmann", "pcre2.h"]),
     "apps/bench": (PUBLIC + ["apps/bench", "apps/engine/error.h"], ["nlohmann", "hwy"]),
     "bench": (PUBLIC + ["bench", "apps/bench"], ["benchmark"]),
-    "bench/lab": (TABLES + ["src/shared", "bench/lab"], ["cuda", "nvrtc"]),
     "tests": (["*"], ["gtest", "gmock", "hwy", "nlohmann"]),
     "tests/fake_cuda": ([], []),
     "tests/cuda/kernels": (TABLES + ["src/shared", "src/backend/cuda/kernels", "tests/cuda/kernels"], []),
