@@ -51,17 +51,26 @@ int64_t partial_bytes(const AttentionSpec& spec, const AttentionTiles& tiles) {
   return bytes;
 }
 
+// Q and K meet as e4m3.
+bool is_e4m3_attention(const AttentionSpec& spec) {
+  return spec.q == Dtype::e4m3 && spec.kv[0].k.codec == Codec::fp8 && spec.kv[0].d_rope == 0;
+}
+
 // The row that serves this device: the forced one, or the best.
 Status find_row(const AttentionSpec& spec, const Caps& caps, const AttentionKernel*& row) {
   row = nullptr;
   if (spec.kernel >= 0) {
     row = &kAttentionKernels[spec.kernel];
-    if (row->device_type == caps.device_type && row->least_capability <= caps.compute_capability) return {};
-    return unsupported(std::string("attention: kernel ") + row->name + " is not for this device");
+    if (row->device_type != caps.device_type || row->least_capability > caps.compute_capability) {
+      return unsupported(std::string("attention: kernel ") + row->name + " is not for this device");
+    }
+    if (!row->e4m3 || is_e4m3_attention(spec)) return {};
+    return unsupported(std::string("attention: kernel ") + row->name +
+                       " serves q of e4m3 over keys of fp8, without k_rope");
   }
   for (const AttentionKernel& k : kAttentionKernels) {
     const bool serves = k.device_type == caps.device_type && k.role == AttentionRole::by_rows &&
-                        k.least_capability <= caps.compute_capability;
+                        k.least_capability <= caps.compute_capability && (!k.e4m3 || is_e4m3_attention(spec));
     if (serves && (row == nullptr || k.least_capability > row->least_capability)) row = &k;
   }
   return row != nullptr ? Status() : unsupported("attention: no kernel for this device");

@@ -48,12 +48,19 @@ struct AttentionKernel {
   int least_d, most_d;       // of d_k and of d_v
   int least_capability = 0;  // CUDA: 10 * major + minor
   AttentionRole role = AttentionRole::by_rows;
+  bool e4m3 = false;  // CUDA: serves e4m3 queries over fp8 keys alone
 };
 inline constexpr AttentionKernel kAttentionKernels[] = {
     {"cpu_tiles", FOVEA_CPU, 1, kMaxHeadDim},
+    {"sm75", FOVEA_CUDA, 1, kMaxHeadDim, 75, AttentionRole::by_rows},
+    {"sm75_prefill", FOVEA_CUDA, 1, kMaxHeadDim, 75, AttentionRole::prefill},
+    {"sm75_decode", FOVEA_CUDA, 1, kMaxHeadDim, 75, AttentionRole::decode},
     {"sm80", FOVEA_CUDA, 1, kMaxHeadDim, 80, AttentionRole::by_rows},
     {"sm80_prefill", FOVEA_CUDA, 1, kMaxHeadDim, 80, AttentionRole::prefill},
     {"sm80_decode", FOVEA_CUDA, 1, kMaxHeadDim, 80, AttentionRole::decode},
+    {"sm89", FOVEA_CUDA, 1, kMaxHeadDim, 89, AttentionRole::by_rows, true},
+    {"sm89_prefill", FOVEA_CUDA, 1, kMaxHeadDim, 89, AttentionRole::prefill, true},
+    {"sm89_decode", FOVEA_CUDA, 1, kMaxHeadDim, 89, AttentionRole::decode, true},
 };
 const AttentionKernel* find_attention_kernel(const char* name);
 

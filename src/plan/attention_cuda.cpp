@@ -21,6 +21,26 @@ int64_t divide_up(int64_t n, int64_t by) {
   return (n + by - 1) / by;
 }
 
+// What kernels of a row's family are made of. The families are named after the least capability of their rows.
+struct Family {
+  int capability;
+  bool bf16;  // has products of bf16; otherwise rows of bf16 become f16
+  const char *prefill_file, *prefill_entry, *decode_file, *decode_entry;
+};
+constexpr Family kFamilies[] = {
+    {75, false, "backend/cuda/kernels/attention_prefill_sm75.cuh", "attention_prefill_sm75",
+     "backend/cuda/kernels/attention_decode_sm75.cuh", "attention_decode_sm75"},
+    {80, true, "backend/cuda/kernels/attention_prefill_sm80.cuh", "attention_prefill_sm80",
+     "backend/cuda/kernels/attention_decode_sm80.cuh", "attention_decode_sm80"},
+    {89, true, "backend/cuda/kernels/attention_prefill_sm89.cuh", "attention_prefill_sm89",
+     "backend/cuda/kernels/attention_decode_sm89.cuh", "attention_decode_sm89"},
+};
+const Family& family_of(const AttentionPlan& plan) {
+  const int capability = find_attention_kernel(plan.kernel)->least_capability;
+  return *std::find_if(std::begin(kFamilies), std::end(kFamilies),
+                       [&](const Family& f) { return f.capability == capability; });
+}
+
 std::string text(Dtype t) {
   const DtypeRow* row = find_dtype(static_cast<int>(t));
   return row != nullptr ? row->name : "none";
@@ -30,15 +50,16 @@ bool is_16bit(Dtype t) {
 }
 
 // The 16-bit type of both products' operands: Q's, or where Q is f32 or e4m3 the cache's, or f16.
-Status operand_kind(const AttentionSpec& spec, Dtype& kind) {
+Status operand_kind(const AttentionSpec& spec, const Family& family, Dtype& kind) {
   const Dtype k = codec_dtype(spec.kv[0].k.codec), v = codec_dtype(spec.kv[0].v.codec);
   kind = is_16bit(spec.q) ? spec.q : is_16bit(k) ? k : is_16bit(v) ? v : Dtype::f16;
+  if (!family.bf16) kind = Dtype::f16;
   const struct {
     const char* name;
     Dtype type;
   } sides[] = {{"kv.k.codec", k}, {"kv.v.codec", v}};
   for (const auto& [name, type] : sides) {
-    if (type == kind || type == Dtype::e4m3) continue;
+    if (type == kind || type == Dtype::e4m3 || (type == Dtype::bf16 && !family.bf16)) continue;
     return unsupported(std::string("attention: ") + name + " is " + text(type) + ", q is " + text(spec.q) +
                        ": on CUDA a side of the cache is fp8 or of the products' 16-bit type, here " + text(kind));
   }
@@ -46,7 +67,14 @@ Status operand_kind(const AttentionSpec& spec, Dtype& kind) {
     return unsupported("attention: kv.rope_dtype is " + text(spec.kv[0].rope_dtype) +
                        ": on CUDA it is the products' 16-bit type, here " + text(kind));
   }
+  if (spec.kv[0].d_rope > 0 && !family.bf16 && (k == Dtype::bf16 || v == Dtype::bf16)) {
+    return unsupported("attention: a cache of bf16 with rope dims of f16 has no kernel of this family");
+  }
   return {};
+}
+// Rows of this type become f16 on their way to the products.
+bool is_narrowed(Dtype type, Dtype kind) {
+  return type == Dtype::bf16 && kind == Dtype::f16;
 }
 
 Status check_spec(const AttentionSpec& spec) {
@@ -76,30 +104,51 @@ bool fits(const AttentionShape& shape, const Caps& caps) {
 }
 
 // What does not depend on how rows and keys are shared among warps.
-AttentionShape base_shape(const AttentionSpec& spec) {
+AttentionShape base_shape(const AttentionSpec& spec, const AttentionPlan& plan, int most_dv) {
   const KvSpec& kv = spec.kv[0];
   AttentionShape shape;
+  shape.q8 = find_attention_kernel(plan.kernel)->e4m3;
   shape.k8 = kv.k.codec == Codec::fp8;
   shape.v8 = kv.v.codec == Codec::fp8;
   shape.v_in_k = kv.v_in_k;
   shape.q_parts = spec.q == Dtype::f32 ? 2 : 1;
   shape.d_main = round_up(kv.d_k - kv.d_rope, shape.k8 ? 32 : 16);
   shape.d_rope = round_up(kv.d_rope, 16);
-  const int parts = static_cast<int>(divide_up(kv.d_v, kMaxDvPart));
+  const int parts = static_cast<int>(divide_up(kv.d_v, most_dv));
   shape.d_v = round_up(static_cast<int>(divide_up(kv.d_v, parts)), shape.v8 ? 32 : 16);
   return shape;
 }
 
+// Rows of Q that may lie beyond f16.
+bool has_q_factors(const AttentionSpec& spec, Dtype kind) {
+  return kind == Dtype::f16 && (spec.q == Dtype::f32 || spec.q == Dtype::bf16);
+}
+// Options that a kernel pays for although few calls have them are a build of their own.
+bool is_general(const AttentionSpec& spec, Dtype kind) {
+  const auto by_token = [](const KvSideSpec& side) { return side.scale_kind == ScaleKind::token_head; };
+  return spec.segments > 1 || by_token(spec.kv[0].k) || by_token(spec.kv[0].v) || spec.softcap > 0 ||
+         spec.alibi_rank > 0 || spec.has_bits || spec.mask.kind == MaskKind::chunk || spec.kv[0].shard.world > 1 ||
+         has_q_factors(spec, kind) || is_narrowed(codec_dtype(spec.kv[0].k.codec), kind) ||
+         is_narrowed(codec_dtype(spec.kv[0].v.codec), kind);
+}
+
+Status does_not_fit(const AttentionSpec& spec) {
+  return unsupported("attention: kv.d_k is " + std::to_string(spec.kv[0].d_k) +
+                     ": its rows do not fit into the card's shared memory");
+}
+
 // The first of some shapes, best first, that the card's shared memory holds.
-Status prefill_shape(const AttentionSpec& spec, const Caps& caps, AttentionShape& shape) {
+Status prefill_shape(const AttentionSpec& spec, const Caps& caps, const AttentionPlan& plan, Dtype kind,
+                     AttentionShape& shape) {
+  const bool sm80 = family_of(plan).capability == 80;
   const struct {
     int warps, m_tiles, keys;
-  } wide[] = {{4, 2, 64}, {4, 2, 32}, {4, 2, 16}, {4, 1, 32}, {4, 1, 16}, {2, 1, 16}},
+  } wide[] = {{4, 2, 64}, {4, 2, 32}, {4, 2, 16}, {4, 1, 32}, {4, 1, 16}, {2, 1, 16}, {1, 1, 16}},
     deep[] = {{8, 1, 64}, {8, 1, 32}, {4, 1, 64}, {4, 1, 32}, {4, 1, 16}, {2, 1, 16}, {1, 1, 16}};
-  shape = base_shape(spec);
-  shape.stages = 2;
   const auto choose = [&](const auto& shapes) {
     for (const auto& [warps, m_tiles, keys] : shapes) {
+      // Copies through registers, and products of bytes, leave fewer for scores.
+      if (!sm80 && m_tiles == 2 && (keys > 32 || is_general(spec, kind)) && shape.d_v > 64) continue;
       shape.warps = warps;
       shape.m_tiles = m_tiles;
       shape.keys = keys;
@@ -107,30 +156,34 @@ Status prefill_shape(const AttentionSpec& spec, const Caps& caps, AttentionShape
     }
     return false;
   };
-  if (shape.d_v <= 128 ? choose(wide) : choose(deep)) return {};
-  return unsupported("attention: kv.d_k is " + std::to_string(spec.kv[0].d_k) +
-                     ": its rows do not fit into the card's shared memory");
+  for (const int most_dv : {kMaxDvPart, kMaxDvPart / 2}) {
+    shape = base_shape(spec, plan, most_dv);
+    shape.stages = 2;
+    if (shape.d_v <= 128 ? choose(wide) : choose(deep)) return {};
+  }
+  return does_not_fit(spec);
 }
 
-Status decode_shape(const AttentionSpec& spec, const Caps& caps, AttentionShape& shape) {
-  shape = base_shape(spec);
-  shape.decode = 1;
-  shape.keys = 16;
+Status decode_shape(const AttentionSpec& spec, const Caps& caps, const AttentionPlan& plan, AttentionShape& shape) {
   const bool invariant = spec.batch_invariant || spec.chunk_invariant;
   const int64_t rows = spec.group * (invariant ? 1 : std::max<int64_t>(spec.max_q_len, 1));
-  const int most_m_tiles = rows > 16 && shape.d_v <= 128 ? 2 : 1;
-  for (const int warps : {4, 2}) {
-    for (const int stages : {3, 2}) {
-      for (int m_tiles = most_m_tiles; m_tiles >= 1; --m_tiles) {
-        shape.warps = warps;
-        shape.stages = stages;
-        shape.m_tiles = m_tiles;
-        if (fits(shape, caps)) return {};
+  for (const int most_dv : {kMaxDvPart, kMaxDvPart / 2}) {
+    shape = base_shape(spec, plan, most_dv);
+    shape.decode = 1;
+    shape.keys = 16;
+    const int most_m_tiles = rows > 16 && shape.d_v <= 128 ? 2 : 1;
+    for (const int warps : {4, 2, 1}) {
+      for (const int stages : {3, 2}) {
+        for (int m_tiles = most_m_tiles; m_tiles >= 1; --m_tiles) {
+          shape.warps = warps;
+          shape.stages = stages;
+          shape.m_tiles = m_tiles;
+          if (fits(shape, caps)) return {};
+        }
       }
     }
   }
-  return unsupported("attention: kv.d_k is " + std::to_string(spec.kv[0].d_k) +
-                     ": its rows do not fit into the card's shared memory");
+  return does_not_fit(spec);
 }
 
 // Blocks that one multiprocessor holds at once: by registers (255 a thread), and by shared memory.
@@ -146,14 +199,6 @@ int64_t count_slots(const AttentionSpec& spec, const AttentionShape& shape) {
   return spec.padded ? spec.batch * divide_up(rows, block) : rows / block + spec.batch;
 }
 
-// Options that a kernel pays for although few calls have them are a build of their own.
-bool is_general(const AttentionSpec& spec, Dtype kind) {
-  const auto by_token = [](const KvSideSpec& side) { return side.scale_kind == ScaleKind::token_head; };
-  return spec.segments > 1 || by_token(spec.kv[0].k) || by_token(spec.kv[0].v) || spec.softcap > 0 ||
-         spec.alibi_rank > 0 || spec.has_bits || spec.mask.kind == MaskKind::chunk || spec.kv[0].shard.world > 1 ||
-         (spec.q == Dtype::f32 && kind == Dtype::f16);
-}
-
 KernelRequest make_request(std::string_view file, std::string_view entry, const AttentionSpec& spec,
                            const AttentionShape& shape, Dtype kind, bool fixed, const Caps& caps) {
   KernelRequest request = {.file = file,
@@ -167,11 +212,15 @@ KernelRequest make_request(std::string_view file, std::string_view entry, const 
                                          {"stages", shape.stages},
                                          {"q_parts", shape.q_parts},
                                          {"v_in_k", shape.v_in_k},
+                                         {"q8", shape.q8},
                                          {"k8", shape.k8},
                                          {"v8", shape.v8},
                                          {"d_main", shape.d_main},
                                          {"d_rope", shape.d_rope},
                                          {"d_v", shape.d_v},
+                                         {"k_narrow", is_narrowed(codec_dtype(spec.kv[0].k.codec), kind)},
+                                         {"v_narrow", is_narrowed(codec_dtype(spec.kv[0].v.codec), kind)},
+                                         {"q_factors", has_q_factors(spec, kind)},
                                          {"general", is_general(spec, kind)},
                                          {"blocks_per_sm", blocks_per_sm(shape, caps)}},
                            .arch = caps.arch};
@@ -220,13 +269,14 @@ void start_launch(const AttentionSpec& spec, const AttentionShape& shape, Attent
 
 Status add_prefill(const AttentionSpec& spec, const Caps& caps, Dtype kind, int least_rows, AttentionPlan& plan) {
   AttentionShape shape;
-  FOVEA_TRY(prefill_shape(spec, caps, shape));
+  const Family& family = family_of(plan);
+  FOVEA_TRY(prefill_shape(spec, caps, plan, kind, shape));
   AttentionLaunch& launch = plan.launches[plan.launch_count++];
   start_launch(spec, shape, launch);
   launch.least_rows = least_rows;
   FOVEA_TRY(check_grid(launch.slots, launch.units));
-  launch.kernel = add_kernel(plan, make_request("backend/cuda/kernels/attention_prefill_sm80.cuh",
-                                                "attention_prefill_sm80", spec, shape, kind, false, caps));
+  launch.kernel =
+      add_kernel(plan, make_request(family.prefill_file, family.prefill_entry, spec, shape, kind, false, caps));
   // Few row blocks over long caches: several blocks share the keys of one.
   const bool invariant = spec.batch_invariant || spec.chunk_invariant;
   int64_t tiles = 0;
@@ -244,13 +294,14 @@ Status add_prefill(const AttentionSpec& spec, const Caps& caps, Dtype kind, int 
 
 Status add_decode(const AttentionSpec& spec, const Caps& caps, Dtype kind, int most_rows, AttentionPlan& plan) {
   AttentionShape shape;
-  FOVEA_TRY(decode_shape(spec, caps, shape));
+  const Family& family = family_of(plan);
+  FOVEA_TRY(decode_shape(spec, caps, plan, shape));
   AttentionLaunch& launch = plan.launches[plan.launch_count++];
   start_launch(spec, shape, launch);
   launch.most_rows = most_rows;
   const bool fixed = spec.batch_invariant || spec.chunk_invariant || spec.split_size > 0;
-  launch.kernel = add_kernel(plan, make_request("backend/cuda/kernels/attention_decode_sm80.cuh",
-                                                "attention_decode_sm80", spec, shape, kind, fixed, caps));
+  launch.kernel =
+      add_kernel(plan, make_request(family.decode_file, family.decode_entry, spec, shape, kind, fixed, caps));
   const int64_t room = int64_t{caps.sm_count} * blocks_per_sm(shape, caps);
   if (!fixed) {
     launch.cut = AttentionCut::even;
@@ -283,14 +334,15 @@ Status add_decode(const AttentionSpec& spec, const Caps& caps, Dtype kind, int m
 Status plan_attention_cuda(const AttentionSpec& spec, const Caps& caps, AttentionPlan& plan) {
   Dtype kind = Dtype::none;
   FOVEA_TRY(check_spec(spec));
-  FOVEA_TRY(operand_kind(spec, kind));
+  FOVEA_TRY(operand_kind(spec, family_of(plan), kind));
   const AttentionRole role = find_attention_kernel(plan.kernel)->role;
   const int64_t most_rows = std::min(spec.max_q_len, spec.tokens) * spec.group;
   const bool invariant = spec.batch_invariant || spec.chunk_invariant;
   if (role == AttentionRole::decode || spec.chunk_invariant ||
       (role == AttentionRole::by_rows && most_rows <= kDecodeRows)) {
     if (role == AttentionRole::prefill) {
-      return unsupported("attention: chunk_invariant needs the decode kernel for every row; sm80_prefill is forced");
+      return unsupported(std::string("attention: chunk_invariant needs the decode kernel for every row; ") +
+                         plan.kernel + " is forced");
     }
     return add_decode(spec, caps, kind, INT32_MAX, plan);
   }
@@ -334,6 +386,11 @@ std::string explain_attention_cuda(const AttentionPlan& plan) {
     }
     all += " [" + name(plan.kernels[static_cast<size_t>(launch.kernel)].request) + "]";
   }
+  const auto& constants = plan.kernels[static_cast<size_t>(plan.launches[0].kernel)].request.constants;
+  const bool narrow = std::any_of(constants.begin(), constants.end(), [](const KernelConstant& c) {
+    return c.value != 0 && (std::string_view(c.name) == "k_narrow" || std::string_view(c.name) == "v_narrow");
+  });
+  if (narrow) all += ", rows of bf16 as f16 with a power of two each";
   all += ". Scratch " + std::to_string(plan.workspace.scratch) + " bytes, sync " + std::to_string(plan.workspace.sync) +
          " bytes";
   return all + ".";

@@ -2,6 +2,7 @@
 #include "plan/catalogue.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "plan/attention.h"
 #include "plan/kv_append.h"
@@ -63,6 +64,21 @@ void attention_rows(const CudaArch& arch, std::vector<KernelRequest>& out) {
         add(2048, false);
       }
     }
+  }
+  // e4m3 queries, and one kernel of each role of families that the card has a better one for: who forces them compiles
+  // the rest.
+  kv.d_k = kv.d_v = 128;
+  spec.q = Dtype::e4m3;
+  for (const int64_t q_len : {1, 2048}) add(q_len, false);
+  spec.q = spec.out = Dtype::f16;
+  kv.k.codec = kv.v.codec = Codec::f16;
+  kv.k.scale_kind = kv.v.scale_kind = ScaleKind::none;
+  kv.k.scale_dtype = kv.v.scale_dtype = Dtype::none;
+  for (size_t i = 0; i < std::size(kAttentionKernels); ++i) {
+    const AttentionKernel& kernel = kAttentionKernels[i];
+    if (kernel.device_type != FOVEA_CUDA || kernel.e4m3 || kernel.role == AttentionRole::by_rows) continue;
+    spec.kernel = static_cast<int>(i);
+    add(kernel.role == AttentionRole::decode ? 1 : 2048, false);
   }
 }
 

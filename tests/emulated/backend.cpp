@@ -91,22 +91,26 @@ Status merge_states(BackendContext&, const MergeStatesPlan& cpu_plan, const Merg
   return {};
 }
 
+// A row of the kernel table; null: that of the architecture.
+const char* chosen = std::getenv("FOVEA_EMULATE");
+int launches = 0;
+
 void launch_attention(const KernelUse& use, const cuda::LaunchShape& shape, const AttentionCudaArgs& block) {
+  ++launches;
   const emulated::Compiled kernel = emulated::compiled(use.request, "AttentionCudaArgs");
   std::memset(simt::dynamic_memory, 0x5A, sizeof simt::dynamic_memory);
   kernel(&block, dim(shape.grid), dim(shape.block));
   check_smem(shape);
 }
 
-// By the kernels that FOVEA_EMULATE names (a row of the kernel table; none: those of the architecture), on what they
-// do not serve by the CPU's.
+// By the chosen kernels; what they do not serve by the CPU's.
 Status attention(BackendContext& context, const AttentionPlan& cpu_plan, const AttentionArgs& args,
                  const fovea_exec& exec) {
   AttentionPlan plan;
   AttentionSpec spec = cpu_plan.spec;
-  if (const char* name = std::getenv("FOVEA_EMULATE")) {
-    const AttentionKernel* row = find_attention_kernel(name);
-    if (row == nullptr) throw std::logic_error("FOVEA_EMULATE names no kernel");
+  if (chosen != nullptr) {
+    const AttentionKernel* row = find_attention_kernel(chosen);
+    if (row == nullptr) throw std::logic_error("no such kernel to emulate");
     spec.kernel = static_cast<int>(row - kAttentionKernels);
   }
   if (!make_plan(spec, device_caps(), plan).ok()) return cpu::backend().attention(context, cpu_plan, args, exec);
@@ -145,4 +149,12 @@ fovea::Backend emulated_table() {
 void emulated::replace_operations(fovea_context* context) {
   static const fovea::Backend table = fovea::emulated_backend::emulated_table();
   context->backend = &table;
+}
+
+void emulated::choose_kernel(const char* name) {
+  fovea::emulated_backend::chosen = name;
+}
+
+int emulated::attention_launches() {
+  return fovea::emulated_backend::launches;
 }

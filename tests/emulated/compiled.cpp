@@ -57,10 +57,11 @@ Compiled compiled(const fovea::KernelRequest& request, const std::string& args_t
   const std::string cpp = base.string() + ".cpp", library = base.string() + ".so", log = base.string() + ".log";
   std::ofstream(cpp) << source;
   const std::string root = FOVEA_SOURCE_DIR;
-  const std::string command = std::string(FOVEA_CXX) +
-                              " -std=c++20 -O1 -fPIC -shared -fvisibility=hidden -fno-gnu-unique -ffp-contract=off -w" +
-                              " -I" + root + "/tests/emulated/device -I" + root + "/src -I" + root + "/include -I" +
-                              root + "/tests " + cpp + " -o " + library + " >" + log + " 2>&1";
+  const std::string command =
+      std::string(FOVEA_CXX) +
+      " -std=c++20 -O1 -fPIC -shared -fvisibility=hidden -fno-gnu-unique -fno-strict-aliasing -ffp-contract=off -w" +
+      " -I" + root + "/tests/emulated/device -I" + root + "/src -I" + root + "/include -I" + root + "/tests " + cpp +
+      " -o " + library + " >" + log + " 2>&1";
   if (std::system(command.c_str()) != 0) throw std::runtime_error(command + "\n" + read_file(log));
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw std::runtime_error(dlerror());

@@ -49,11 +49,11 @@ struct AttentionShape {
   int stages = 0;   // of keys in shared memory
   int q_parts = 0;  // 2: f32 Q as the sum of two 16-bit values
   int v_in_k = 0;
-  int k8 = 0, v8 = 0;  // rows of bytes
-  int d_main = 0;      // dims of K without its rope part, rounded up
-  int d_rope = 0;      // rounded up
-  int d_v = 0;         // of one part of V, rounded up
-  int decode = 0;      // 1: the warps share the rows and split the keys; 0: they share the keys and split the rows
+  int q8 = 0, k8 = 0, v8 = 0;  // rows of bytes
+  int d_main = 0;              // dims of K without its rope part, rounded up
+  int d_rope = 0;              // rounded up
+  int d_v = 0;                 // of one part of V, rounded up
+  int decode = 0;  // 1: the warps share the rows and split the keys; 0: they share the keys and split the rows
   bool operator==(const AttentionShape&) const = default;
 };
 constexpr int attention_block_rows(const AttentionShape& s) {
@@ -67,7 +67,7 @@ constexpr int attention_key_bytes(const AttentionShape& s) {
 }
 // An upper bound of a kernel's shared memory, which its source asserts: Q, stages or results, and a little per row.
 constexpr int attention_smem_bytes(const AttentionShape& s) {
-  const int rows = attention_block_rows(s), q = s.q_parts * rows * ((s.d_main + s.d_rope) * 2 + 16);
+  const int rows = attention_block_rows(s), q = s.q_parts * rows * ((s.d_main + s.d_rope) * (s.q8 ? 1 : 2) + 16);
   const int stages = (s.decode ? s.warps : 1) * s.stages * (s.keys * attention_key_bytes(s) + 64);
   const int results = s.decode ? s.warps * rows * s.d_v * 4 : s.warps * (16 * (s.d_v + 8) * 4 + 192);
   const int per_row = s.decode ? s.warps * (20 + 8) + 4 : 24;

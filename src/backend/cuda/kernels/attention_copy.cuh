@@ -6,6 +6,7 @@
 // read. Dims past the last are zeros, so head dims need no padding in the caller's memory.
 #pragma once
 
+#include "backend/cuda/kernels/attention_move.cuh"
 #include "backend/cuda/kernels/attention_work.cuh"
 #include "backend/cuda/kernels/rows.cuh"
 
@@ -22,6 +23,13 @@ constexpr int kParts = config::q_parts;
 constexpr bool kGeneral = config::general != 0;
 constexpr bool kVInK = config::v_in_k != 0;
 constexpr bool kK8 = config::k8 != 0, kV8 = config::v8 != 0;
+constexpr bool kQ8 = config::q8 != 0;  // Q and K meet as bytes of e4m3
+static_assert(!kQ8 || (kK8 && kParts == 1 && config::d_rope == 0));
+// Rows of bf16 in memory, f16 in products: each with a power of two among the scales of tokens.
+constexpr bool kNarrowK = config::k_narrow != 0, kNarrowV = config::v_narrow != 0;
+static_assert(!(kNarrowK || kNarrowV) || (kGeneral && config::d_rope == 0 && kKind == Dtype::f16));
+// Q may lie beyond f16: each row of it has a power of two of its own.
+constexpr bool kFactors = kGeneral && config::q_factors != 0;
 
 constexpr AttentionShape kShape = {.warps = kWarps,
                                    .m_tiles = kMTiles,
@@ -29,6 +37,7 @@ constexpr AttentionShape kShape = {.warps = kWarps,
                                    .stages = config::stages,
                                    .q_parts = kParts,
                                    .v_in_k = config::v_in_k,
+                                   .q8 = config::q8,
                                    .k8 = config::k8,
                                    .v8 = config::v8,
                                    .d_main = config::d_main,
@@ -44,7 +53,7 @@ struct SharedRows {
   static constexpr int kStride = kBytes + 16;
   static_assert(kBytes % 32 == 0);
 };
-using QRows = SharedRows<config::d_main + config::d_rope, false>;
+using QRows = SharedRows<config::d_main + config::d_rope, kQ8>;
 using KRows = SharedRows<config::d_main, kK8>;
 using RopeRows = SharedRows<config::d_rope, false>;
 using VRows = SharedRows<config::d_v, kV8>;
@@ -128,6 +137,7 @@ inline LaneKey find_key(const KeySource& source, int first_key) {
     key.rope = reinterpret_cast<u64_t>(source.base[2] + place.page * source.page_stride[2] +
                                        place.offset * source.token_stride[2]);
   }
+  key.scale = 1;
   if (kGeneral && source.scale[side] != nullptr) {
     key.scale = float_at(source.scale[side] + place.page * source.scale_page_stride[side] +
                              place.offset * source.scale_token_stride[side],
@@ -136,16 +146,14 @@ inline LaneKey find_key(const KeySource& source, int first_key) {
   return key;
 }
 
-constexpr int lanes_per_row(int chunks) {
-  int lanes = 32;
-  while (lanes > 4 && chunks % lanes != 0) lanes /= 2;
-  return lanes;
-}
-
 // Starts copying `keys` rows to shared address `to`; lane first_lane + k has the address of row k, 0 for none. `bytes` of
 // a row exist.
 template <class Rows, int keys>
 inline void copy_rows(unsigned to, u64_t address, int first_lane, int bytes, int align) {
+  if (!family::kAsync) {
+    move_rows<Rows, keys, false>(to, address, first_lane, bytes, align, 0, nullptr);
+    return;
+  }
   constexpr int kLanes = lanes_per_row(Rows::kChunks), kRows = 32 / kLanes;  // of one pass
   const int lane = lane_id(), row = lane / kLanes, chunk = lane % kLanes;
   to += row * Rows::kStride + chunk * 16;
@@ -195,16 +203,31 @@ inline void copy_keys(Stage& stage, int owner, const LaneKey& key, const RowByte
                       u32_t* status) {
   constexpr int kOwned = Stage::kOwned;
   const int first = owner * kOwned, lane = lane_id();
-  copy_rows<KRows, kOwned>(shared_address(stage.k) + first * KRows::kStride, key.address, 0, bytes.k, bytes.k_align);
+  const unsigned k = shared_address(stage.k) + first * KRows::kStride;
+  if constexpr (kNarrowK) {
+    move_rows<KRows, kOwned, true>(k, key.address, 0, bytes.k, bytes.k_align, key.scale, stage.scale[0] + first);
+  } else {
+    copy_rows<KRows, kOwned>(k, key.address, 0, bytes.k, bytes.k_align);
+  }
   if constexpr (config::d_rope > 0) {
     copy_rows<RopeRows, kOwned>(shared_address(stage.rope) + first * RopeRows::kStride, key.rope, 0, bytes.rope,
                                 bytes.rope_align);
   }
   if constexpr (!kVInK) {
-    copy_rows<VRows, kOwned>(shared_address(stage.v) + first * VRows::kStride, key.address, kOwned, bytes.v,
-                             bytes.v_align);
+    const unsigned v = shared_address(stage.v) + first * VRows::kStride;
+    if constexpr (kNarrowV) {
+      move_rows<VRows, kOwned, true>(v, key.address, kOwned, bytes.v, bytes.v_align, key.scale, stage.scale[1] + first);
+    } else {
+      copy_rows<VRows, kOwned>(v, key.address, kOwned, bytes.v, bytes.v_align);
+    }
   }
-  if (kGeneral && scaled && lane < 2 * kOwned) stage.scale[lane / kOwned][first + lane % kOwned] = key.scale;
+  if constexpr (kNarrowK && kVInK) {
+    __syncwarp();
+    if (lane < kOwned) stage.scale[1][first + lane] = stage.scale[0][first + lane];
+  }
+  if (kGeneral && scaled && lane < 2 * kOwned && !(lane < kOwned ? kNarrowK : kNarrowV)) {
+    stage.scale[lane / kOwned][first + lane % kOwned] = key.scale;
+  }
   const unsigned bad = __ballot_sync(kAllLanes, key.bad);
   if (lane == 0) stage.bad[owner] = static_cast<unsigned short>((bad | bad >> kOwned) & ((1u << kOwned) - 1));
   if (bad != 0 && lane == 0) report_status(status, StatusCode::invalid_value);
@@ -246,6 +269,20 @@ inline void load_q(const AttentionCudaArgs& g, const AttentionRequest& r, RowBlo
     return element_address(a.q, r.batch_row * a.q.stride[0] + (r.first + token) * a.q.stride[1] +
                                     (kv_head * group + index - token * group) * a.q.stride[2]);
   };
+  if constexpr (kQ8) {
+    for (int i = static_cast<int>(threadIdx.x); i < block_rows * QRows::kChunks; i += kThreads) {
+      const int n = i / QRows::kChunks, c = i % QRows::kChunks;
+      const char* from = row_of(n);
+      const unsigned to = shared_address(q) + n * QRows::kStride + c * 16;
+      const int exist = from == nullptr ? 0 : min(max(d_main - c * 16, 0), 16);
+      if (g.q_align >= 16) {
+        family::copy_16(to, from + c * 16, exist);
+      } else {
+        copy_unaligned(to, from + c * 16, exist, g.q_align);
+      }
+    }
+    return;
+  }
   // Chunk c holds dims 8 c of K's main part, or of its rope part behind it.
   const auto chunk_dim = [&](int c) { return c * 8 < config::d_main ? c * 8 : d_main + c * 8 - config::d_main; };
   const auto chunk_count = [&](int c) {
@@ -261,7 +298,6 @@ inline void load_q(const AttentionCudaArgs& g, const AttentionRequest& r, RowBlo
     return;
   }
   const int bytes = a.q.block_bytes;
-  constexpr bool kFactors = kGeneral && kParts == 2 && kKind == Dtype::f16;
   if constexpr (kFactors) {
     for (int i = static_cast<int>(threadIdx.x); i < block_rows; i += kThreads) {
       const char* from = row_of(i);
@@ -270,10 +306,13 @@ inline void load_q(const AttentionCudaArgs& g, const AttentionRequest& r, RowBlo
         const float x = fabsf(float_at(from + static_cast<i64_t>(d) * bytes, a.spec.q));
         if (x <= 3.4e38f) largest = fmaxf(largest, x);
       }
-      // 2^-e with largest * 2^-e below 2^15.
-      const int e = max(static_cast<int>(bits_of_float(largest) >> 23) - 127 - 14, 0);
+      // 2^-e with largest * 2^-e below 2^15; small rows of bf16 need it as well.
+      int e = static_cast<int>(bits_of_float(largest) >> 23) - 127 - 14;
+      if (kParts == 2 || largest == 0) e = max(e, 0);
+      if (e < 0 && e >= -15) e = 0;  // it is 1/2 at least: nothing that matters is lost
+      e = max(e, -126);
       factor[i] = float_of_bits(static_cast<u32_t>(127 + e) << 23);
-      if (e > 0) any_factor = true;
+      if (e != 0) any_factor = true;
     }
     __syncthreads();
   }

@@ -118,9 +118,10 @@ inline void find_sequence(const AttentionCudaArgs& g, DecodeShared& shared, i64_
 inline void start_q(const AttentionCudaArgs& g, DecodeShared& shared, const DecodeTask& task) {
   bool any_factor = false;
   load_q(g, shared.request, task.block, task.kv_head, config::block_rows, shared.q, shared.factor, any_factor);
-  if constexpr (kGeneral && kParts == 2 && kKind == Dtype::f16) {
+  if constexpr (kFactors) {
     const int any = __syncthreads_or(any_factor);
     if (threadIdx.x == 0) shared.any_factor = any;
+    __syncthreads();  // before anyone reads it
   }
   family::commit();
 }
@@ -178,7 +179,7 @@ inline float attend_tiles(const AttentionCudaArgs& g, DecodeShared& shared, cons
 #pragma unroll 1
   for (int s = 0; s < (kGeneral ? a.spec.segments : 1); ++s) {
     const StepRules rules = step_rules(
-        a, s, task.kv_head, kGeneral && kParts == 2 && kKind == Dtype::f16 && shared.any_factor != 0 ? shared.factor : nullptr);
+        a, s, task.kv_head, kFactors && shared.any_factor != 0 ? shared.factor : nullptr);
     to_log2 = rules.to_log2;
     if (s == 0) state.unit = rules.v_scaled ? 0.0f : rules.v_scale;
     const Interval keys = block_keys(a, shared.request, s, task.block);

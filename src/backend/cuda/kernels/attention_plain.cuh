@@ -183,7 +183,8 @@ struct PlainNext {
   i64_t page[2];
 };
 inline PlainNext plain_next(const KvView& kv, const PlainSource& source, int key, Keys keys) {
-  if (source.table[0] == nullptr || key >= keys.hi || key + 16 <= keys.lo) return {{0, 0}};
+  // Where pages are not simple they are no power of two either, and the table would be read past its end.
+  if (!source.simple || source.table[0] == nullptr || key >= keys.hi || key + 16 <= keys.lo) return {{0, 0}};
   const int t = max(key, keys.lo);
   PlainNext next;
   next.page[0] = plain_page(kv, source, 0, t);
@@ -194,6 +195,10 @@ inline PlainNext plain_next(const KvView& kv, const PlainSource& source, int key
 // Starts copying rows of one side, `keys` of them from `from` on, which is token_stride apart from the next.
 template <class Rows, int keys>
 inline void copy_plain_rows(unsigned to, const char* from, i64_t token_stride) {
+  if (!family::kAsync) {
+    move_even_rows<Rows, keys>(to, from, token_stride);
+    return;
+  }
   constexpr int kLanes = lanes_per_row(Rows::kChunks), kRows = 32 / kLanes;
   const int lane = lane_id(), row = lane / kLanes, chunk = lane % kLanes;
   to += row * Rows::kStride + chunk * 16;

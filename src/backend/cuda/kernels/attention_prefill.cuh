@@ -50,7 +50,7 @@ inline void attention_prefill(const AttentionCudaArgs& g) {
     block.first = row_block * config::block_rows;
     block.count = min(config::block_rows, rows - block.first);
     if (threadIdx.x == 0) shared.request = r;
-    if constexpr (kGeneral && kParts == 2 && kKind == Dtype::f16) __syncthreads();  // any_factor
+    if constexpr (kFactors) __syncthreads();  // any_factor
     bool any_factor = false;
     load_q(g, r, block, kv_head, config::block_rows, shared.q, shared.factor, any_factor);
     if (any_factor) shared.any_factor = 1;
@@ -80,7 +80,7 @@ inline void attention_prefill(const AttentionCudaArgs& g) {
     int passed = 0;  // tiles of the segments before
 #pragma unroll 1
     for (int s = 0; s < (kGeneral ? a.spec.segments : 1); ++s) {
-      const StepRules rules = step_rules(a, s, kv_head, kGeneral && shared.any_factor != 0 ? shared.factor + first_row : nullptr);
+      const StepRules rules = step_rules(a, s, kv_head, kFactors && shared.any_factor != 0 ? shared.factor + first_row : nullptr);
       to_log2 = rules.to_log2;
       if (s == 0) state.unit = rules.v_scaled ? 0.0f : rules.v_scale;
       const Interval keys = block_keys(a, r, s, block);

@@ -24,7 +24,7 @@ struct StepRules {
   const float* factors;     // of the warp's rows, where rows have any
   bool bits;
   float k_scale;         // of K's main part, where it is not in logit_scale: beside a rope part
-  float v_scale;         // of this segment, where v_scaled by token does not say
+  float v_scale;         // of this segment, where scales do not differ by token
 };
 
 // `multi`: segments may differ in their scales, so that scores and outputs must have those in them.
@@ -37,6 +37,8 @@ inline StepRules step_rules(const AttentionArgs& a, int s, int kv_head, const fl
   rules.v_scale = uniform_scale(kv.spec.v, kv.spec.v_in_k ? kv.k_scale : kv.v_scale, kv_head);
   rules.transform = !(rules.logit_scale > 0);
   if constexpr (kGeneral) {
+    rules.k_scaled = kNarrowK;
+    rules.v_scaled = kNarrowV || (kNarrowK && kVInK);
     for (int i = 0; i < a.spec.segments; ++i) {
       const KvSpec& any = a.spec.kv[i];
       rules.k_scaled |= scaled_per_token(any.k) || (a.spec.segments > 1 && any.k.scale_kind != ScaleKind::none);
@@ -76,7 +78,7 @@ inline void transform_scores(const AttentionArgs& a, const AttentionRequest& r, 
   const bool alibi = a.alibi_slopes.given(), sharded = a.spec.kv[s].shard.world > 1;
   const int offset = static_cast<int>(r.segment[s].offset);
   const float cap = a.spec.softcap, inverse_cap = cap > 0 ? 1.0f / cap : 0.0f;
-  const bool token_scales = config::d_rope == 0 && scaled_per_token(a.spec.kv[s].k);
+  const bool token_scales = config::d_rope == 0 && (kNarrowK || scaled_per_token(a.spec.kv[s].k));
 #pragma unroll
   for (int j = 0; j < kNTiles; ++j) {
 #pragma unroll
@@ -135,7 +137,7 @@ inline void mask_scores(const AttentionArgs& a, const AttentionRequest& r, int s
 }
 
 // Probabilities times the scales of V's tokens. O is kept in a unit that holds those of the step, so that a product
-// with a small scale does not fall out of f16. Scales of keys that nobody sees do not matter.
+// with a small scale does not fall out of f16. Scales of keys that the lane's rows do not see do not matter.
 template <class Stage>
 inline void scale_probabilities(const StepRules& rules, bool by_token, const Stage& stage, Scores& p, Output& o,
                                 RowState& state) {
@@ -145,9 +147,12 @@ inline void scale_probabilities(const StepRules& rules, bool by_token, const Sta
   for (int j = 0; j < kNTiles; ++j) {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-      scale[j][e] = by_token ? stage.scale[1][j * 8 + 2 * column + e] : rules.v_scale;
+      scale[j][e] = (by_token ? stage.scale[1][j * 8 + 2 * column + e] : 1.0f) * rules.v_scale;
       const float size = fabsf(scale[j][e]);
-      if (size <= 3.4e38f) largest = fmaxf(largest, size);
+      bool seen = false;
+#pragma unroll
+      for (int i = 0; i < kMTiles; ++i) seen = seen || p[i][j][e] != 0 || p[i][j][2 + e] != 0;
+      if (seen && size <= 3.4e38f) largest = fmaxf(largest, size);
     }
   }
   largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 1));
@@ -274,7 +279,8 @@ inline void attend_step(const AttentionArgs& a, const AttentionRequest& r, int s
   }
   softmax(scores, o, state, rules.to_log2, false);
   if constexpr (kGeneral) {
-    if (rules.v_scaled) scale_probabilities(rules, scaled_per_token(a.spec.kv[s].v), stage, scores, o, state);
+    constexpr bool kNarrow = kNarrowV || (kNarrowK && kVInK);
+    if (rules.v_scaled) scale_probabilities(rules, kNarrow || scaled_per_token(a.spec.kv[s].v), stage, scores, o, state);
   }
   if constexpr (by_key) {
     multiply_pv_by_key(o, scores, stage, v_dim);

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/kernels/attention_copy.cuh"
 #include "backend/cuda/kernels/attention_rows.cuh"
+#include "backend/cuda/kernels/ptx/mma_sm89.cuh"
 #include "backend/cuda/kernels/widen.cuh"
 
 namespace fovea {
@@ -105,6 +106,26 @@ inline void multiply_8bit(Scores& s, unsigned q, unsigned k) {
   }
 }
 
+// Rows of bytes on both sides, 32 dims at a time: the matrices of 16 bytes are those of products of bytes.
+template <class Rows>
+inline void multiply_bytes(Scores& s, unsigned q, unsigned k) {
+#pragma unroll
+  for (int d = 0; d < Rows::kDims / 32; ++d) {
+    QFragments a;
+    load_q_fragments(a, q + d * 32);
+#pragma unroll
+    for (int j = 0; j < kNTiles / 2; ++j) {
+      unsigned b[4];
+      ptx::load_matrix_x4(b, k + j * 16 * Rows::kStride + d * 32);
+#pragma unroll
+      for (int i = 0; i < kMTiles; ++i) {
+        ptx::mma_m16n8k32_e4m3(s[i][2 * j], a.a[0][i], b[0], b[1]);
+        ptx::mma_m16n8k32_e4m3(s[i][2 * j + 1], a.a[0][i], b[2], b[3]);
+      }
+    }
+  }
+}
+
 // S = Q K^T without K's rope part.
 template <class Stage>
 inline void multiply_qk(Scores& s, unsigned q, const Stage& stage) {
@@ -114,7 +135,9 @@ inline void multiply_qk(Scores& s, unsigned q, const Stage& stage) {
     for (int j = 0; j < kNTiles; ++j) s[i][j][0] = s[i][j][1] = s[i][j][2] = s[i][j][3] = 0;
   }
   const unsigned k = shared_address(stage.k) + k_lane_offset<KRows::kStride>(lane_id());
-  if constexpr (kK8) {
+  if constexpr (kQ8) {
+    multiply_bytes<KRows>(s, q, k);
+  } else if constexpr (kK8) {
     multiply_8bit(s, q, k);
   } else {
     multiply_16bit<KRows>(s, q, k);

@@ -9,6 +9,8 @@
 
 namespace fovea::family {
 
+constexpr bool kAsync = true;
+
 // `bytes` from 0 to 16; the rest of the 16 become zeros. Both addresses are multiples of 16.
 inline void copy_16(unsigned to, const void* from, int bytes) {
   ptx::copy_async_16(to, from, bytes);
