@@ -14,7 +14,7 @@ KERNEL_TABLE := results/kernel-resources.tsv
 BUNDLE = $(DIR)/bin/fovea_bundle $(foreach place,$(NVRTC),--nvrtc $(place))
 
 .DEFAULT_GOAL := help
-.PHONY: help packages bundle-tool build model demo test test-gpu bench bench-gpu kernels kernels-all kernels-check kernel-table mutants format lint docs install clean
+.PHONY: help packages bundle-tool build model demo test test-gpu bench bench-gpu kernels kernels-all kernels-check kernel-table mutants format lint docs extending install clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ lint: packages ## check formatting and includes, and run clang-tidy on what chan
 docs: build ## write the support tables, compile and run every example of README.md and docs/
 	@tools/support_docs.py $(DIR)/bin/fovea
 	@ctest --test-dir $(DIR) --output-on-failure --no-tests=error -j $(JOBS) -L docs
+
+extending: packages ## make the edits of docs/extending.md in a copy of the tree, build it and run the page's tests
+	@tools/extending.py --jobs $(JOBS)
 
 install: build ## install into PREFIX (/usr/local)
 	@cmake --install $(DIR) --prefix $(PREFIX)
