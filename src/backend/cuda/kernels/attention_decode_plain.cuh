@@ -156,6 +156,7 @@ inline void decode_plain(const AttentionCudaArgs& g, DecodeShared& shared) {
   const AttentionArgs& a = g.a;
   const int kv_heads = a.spec.kv[0].heads, group = a.spec.group;
   const int units = kv_heads * ((a.spec.kv[0].d_v + config::d_v - 1) / config::d_v);
+  touch_parameters(g);
   const Line line = find_piece(g, shared, units);
   if (line.begin >= line.end) return;
   PlainSequence r = shared.plain;
@@ -187,9 +188,10 @@ inline void decode_plain(const AttentionCudaArgs& g, DecodeShared& shared) {
     }
     family::commit();
     const PlainSource source = plain_source(g, r, task.kv_head, task.v_dim);
-    // For ends of sequences, and pages that are not simple or do not exist.
-    if (threadIdx.x == 0) find_any_source(g, r, task.kv_head, task.v_dim, keys, shared.source);
-    __syncthreads();
+    if (!source.simple) {  // any page size, any alignment
+      if (threadIdx.x == 0) find_any_source(g, r, task.kv_head, task.v_dim, keys, shared.source);
+      __syncthreads();
+    }
     const StepRules rules = step_rules(a, 0, task.kv_head, nullptr);
     const int first = keys.lo / kTileKeys + offset, last = keys.lo < keys.hi ? first + count : first;
     Output o;

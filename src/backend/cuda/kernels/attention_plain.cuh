@@ -16,6 +16,18 @@ struct PlainSequence {
   int start = 0, end = 0;     // keys that may be seen and that memory holds
 };
 
+// A launch's parameters are new to the card: asked for all at once, their lines come together and not one by one as they
+// are needed.
+inline void touch_parameters(const AttentionCudaArgs& g) {
+  constexpr int kLine = 64;  // bytes
+  const int lines = static_cast<int>(sizeof(AttentionCudaArgs)) / kLine;
+  unsigned seen = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < lines; i += kThreads) {
+    seen |= *reinterpret_cast<const unsigned*>(reinterpret_cast<const char*>(&g) + i * kLine);
+  }
+  ptx::keep(seen);
+}
+
 inline PlainSequence plain_sequence(const AttentionCudaArgs& g, int b, int first, int tokens) {
   const AttentionArgs& a = g.a;
   const KvView& kv = a.kv[0];
@@ -192,10 +204,11 @@ inline PlainNext plain_next(const KvView& kv, const PlainSource& source, int key
   return next;
 }
 
-// Starts copying rows of one side, `keys` of them from `from` on, which is token_stride apart from the next.
-template <class Rows, int keys>
-inline void copy_plain_rows(unsigned to, const char* from, i64_t token_stride) {
-  if (!family::kAsync) {
+// Starts copying rows of one side, `keys` of them from `from` on, which is token_stride apart from the next. Those
+// outside [lo, hi) become zeros, where not all are there.
+template <class Rows, int keys, bool all>
+inline void copy_plain_rows(unsigned to, const char* from, i64_t token_stride, int lo, int hi) {
+  if (all && !family::kAsync) {
     move_even_rows<Rows, keys>(to, from, token_stride);
     return;
   }
@@ -206,10 +219,11 @@ inline void copy_plain_rows(unsigned to, const char* from, i64_t token_stride) {
 #pragma unroll
   for (int i = 0; i < keys; i += kRows, from += kRows * token_stride) {
     if (keys % kRows != 0 && i + row >= keys) continue;
+    const int exist = all || (i + row >= lo && i + row < hi) ? 16 : 0;
 #pragma unroll
     for (int c = 0; c < Rows::kChunks; c += kLanes) {
       if (Rows::kChunks % kLanes != 0 && c + chunk >= Rows::kChunks) continue;
-      family::copy_16(to + i * Rows::kStride + c * 16, from + c * 16, 16);
+      family::copy_16(to + i * Rows::kStride + c * 16, from + c * 16, exist);
     }
   }
 }
@@ -222,21 +236,30 @@ inline void copy_plain_keys(const AttentionCudaArgs& g, const PlainSource& sourc
   constexpr int kOwned = Stage::kOwned;
   static_assert(16 % kOwned == 0);
   const KvView& kv = g.a.kv[0];
-  const bool whole = key >= keys.lo && key + kOwned <= keys.hi && (next.page[0] | next.page[1]) >= 0;
-  if (source.simple && whole) {
-    const i64_t offset = source.table[0] == nullptr ? key : key & ((1 << source.shift) - 1);
-    copy_plain_rows<KRows, kOwned>(shared_address(stage.k) + owner * kOwned * KRows::kStride,
-                                   source.base[0] + next.page[0] * kv.k.page_stride + offset * kv.k.token_stride,
-                                   kv.k.token_stride);
-    if constexpr (!kVInK) {
-      copy_plain_rows<VRows, kOwned>(shared_address(stage.v) + owner * kOwned * VRows::kStride,
-                                     source.base[1] + next.page[1] * kv.v.page_stride + offset * kv.v.token_stride,
-                                     kv.v.token_stride);
-    }
+  if (!source.simple) {
+    copy_keys(stage, owner, find_key<Stage>(any_source, key), bytes, false, g.status);
+    return;
+  }
+  const bool exists = (next.page[0] | next.page[1]) >= 0;
+  const i64_t offset = source.table[0] == nullptr ? key : key & ((1 << source.shift) - 1);
+  const unsigned k_to = shared_address(stage.k) + owner * kOwned * KRows::kStride;
+  const unsigned v_to = shared_address(stage.v) + owner * kOwned * VRows::kStride;
+  const char* k_from = source.base[0] + next.page[0] * kv.k.page_stride + offset * kv.k.token_stride;
+  const char* v_from = source.base[1] + next.page[1] * kv.v.page_stride + offset * kv.v.token_stride;
+  if (exists && key >= keys.lo && key + kOwned <= keys.hi) {
+    copy_plain_rows<KRows, kOwned, true>(k_to, k_from, kv.k.token_stride, 0, kOwned);
+    if constexpr (!kVInK) copy_plain_rows<VRows, kOwned, true>(v_to, v_from, kv.v.token_stride, 0, kOwned);
     if (lane_id() == 0) stage.bad[owner] = 0;
     return;
   }
-  copy_keys(stage, owner, find_key<Stage>(any_source, key), bytes, false, g.status);
+  const int lo = min(max(keys.lo - key, 0), kOwned), hi = max(min(keys.hi - key, kOwned), lo);
+  const int last = exists ? hi : lo;
+  copy_plain_rows<KRows, kOwned, false>(k_to, k_from, kv.k.token_stride, lo, last);
+  if constexpr (!kVInK) copy_plain_rows<VRows, kOwned, false>(v_to, v_from, kv.v.token_stride, lo, last);
+  if (lane_id() == 0) {
+    stage.bad[owner] = static_cast<unsigned short>(((1u << hi) - 1) & ~((1u << last) - 1));
+    if (last != hi) report_status(g.status, StatusCode::invalid_value);
+  }
 }
 
 // One step of a warp. `mine`: the keys of row lane % kWarpRows.

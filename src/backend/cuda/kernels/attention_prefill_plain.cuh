@@ -49,8 +49,7 @@ inline void attention_prefill_plain(const AttentionCudaArgs& g) {
   const int my_row = first_row + lane % kWarpRows;
   const Keys mine = my_row < block.count ? plain_keys(a, r, (block.first + my_row) / group) : Keys{0, 0};
   const PlainSource source = plain_source(g, r, kv_head, v_dim);
-  if (!source.simple || keys.lo % kKeys != 0 || keys.hi % kKeys != 0 || source.table[0] != nullptr) {
-    // Any page size, ends of sequences, and pages that do not exist.
+  if (!source.simple) {  // any page size, any alignment
     if (threadIdx.x == 0) find_any_source(g, r, kv_head, v_dim, keys, shared.source);
     __syncthreads();
   }
@@ -90,8 +89,10 @@ inline void attention_prefill_plain(const AttentionCudaArgs& g) {
             family::wait<0>();
             __syncthreads();
             auto& to = shared.stage[stage ^ 1];
-            copy_plain_rows<KRows, kOwned>(shared_address(to.k) + warp * kOwned * KRows::kStride, k_from, k_stride);
-            copy_plain_rows<VRows, kOwned>(shared_address(to.v) + warp * kOwned * VRows::kStride, v_from, v_stride);
+            copy_plain_rows<KRows, kOwned, true>(shared_address(to.k) + warp * kOwned * KRows::kStride, k_from, k_stride, 0,
+                                                 kOwned);
+            copy_plain_rows<VRows, kOwned, true>(shared_address(to.v) + warp * kOwned * VRows::kStride, v_from, v_stride, 0,
+                                                 kOwned);
             family::commit();
             k_from += kKeys * k_stride;
             v_from += kKeys * v_stride;

@@ -9,4 +9,9 @@ __device__ inline unsigned shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }
 
+// Makes the compiler believe that the value is used. No instruction.
+__device__ inline void keep(unsigned x) {
+  asm volatile("" ::"r"(x));
+}
+
 }  // namespace fovea::ptx

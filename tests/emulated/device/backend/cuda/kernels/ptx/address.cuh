@@ -12,4 +12,6 @@ inline char* shared_pointer(unsigned address) {
   return simt::dynamic_memory + address;
 }
 
+inline void keep(unsigned) {}
+
 }  // namespace fovea::ptx
