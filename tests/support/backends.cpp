@@ -80,7 +80,13 @@ void add_cuda(std::vector<Backend>& all, const Context& context, TestDevice* dev
                    .compiler = compiler});
   };
   add("cuda", nullptr);
-  for (const char* kernel : attention_kernels(FOVEA_CUDA)) add(std::string("cuda ") + kernel, kernel);
+  // A run may be cut into parts by family: their results add up.
+  const char* only = setting("FOVEA_TEST_KERNELS");
+  for (const char* kernel : attention_kernels(FOVEA_CUDA)) {
+    if (only == nullptr || (std::string(",") + only + ",").find(std::string(",") + kernel + ",") != std::string::npos) {
+      add(std::string("cuda ") + kernel, kernel);
+    }
+  }
   report_device(compiler != nullptr ? *compiler : context);
 }
 
