@@ -52,6 +52,9 @@ struct AttentionKernel {
 };
 inline constexpr AttentionKernel kAttentionKernels[] = {
     {"cpu_tiles", FOVEA_CPU, 1, kMaxHeadDim},
+    {"sm70", FOVEA_CUDA, 1, kMaxHeadDim, 70, AttentionRole::by_rows},
+    {"sm70_prefill", FOVEA_CUDA, 1, kMaxHeadDim, 70, AttentionRole::prefill},
+    {"sm70_decode", FOVEA_CUDA, 1, kMaxHeadDim, 70, AttentionRole::decode},
     {"sm75", FOVEA_CUDA, 1, kMaxHeadDim, 75, AttentionRole::by_rows},
     {"sm75_prefill", FOVEA_CUDA, 1, kMaxHeadDim, 75, AttentionRole::prefill},
     {"sm75_decode", FOVEA_CUDA, 1, kMaxHeadDim, 75, AttentionRole::decode},

@@ -28,6 +28,8 @@ struct Family {
   const char *prefill_file, *prefill_entry, *decode_file, *decode_entry;
 };
 constexpr Family kFamilies[] = {
+    {70, false, "backend/cuda/kernels/attention_prefill_sm70.cuh", "attention_prefill_sm70",
+     "backend/cuda/kernels/attention_decode_sm70.cuh", "attention_decode_sm70"},
     {75, false, "backend/cuda/kernels/attention_prefill_sm75.cuh", "attention_prefill_sm75",
      "backend/cuda/kernels/attention_decode_sm75.cuh", "attention_decode_sm75"},
     {80, true, "backend/cuda/kernels/attention_prefill_sm80.cuh", "attention_prefill_sm80",
@@ -140,15 +142,16 @@ Status does_not_fit(const AttentionSpec& spec) {
 // The first of some shapes, best first, that the card's shared memory holds.
 Status prefill_shape(const AttentionSpec& spec, const Caps& caps, const AttentionPlan& plan, Dtype kind,
                      AttentionShape& shape) {
-  const bool sm80 = family_of(plan).capability == 80;
+  const int capability = family_of(plan).capability;
   const struct {
     int warps, m_tiles, keys;
   } wide[] = {{4, 2, 64}, {4, 2, 32}, {4, 2, 16}, {4, 1, 32}, {4, 1, 16}, {2, 1, 16}, {1, 1, 16}},
     deep[] = {{8, 1, 64}, {8, 1, 32}, {4, 1, 64}, {4, 1, 32}, {4, 1, 16}, {2, 1, 16}, {1, 1, 16}};
   const auto choose = [&](const auto& shapes) {
     for (const auto& [warps, m_tiles, keys] : shapes) {
-      // Copies through registers, and products of bytes, leave fewer for scores.
-      if (!sm80 && m_tiles == 2 && (keys > 32 || is_general(spec, kind)) && shape.d_v > 64) continue;
+      // Copies through registers, products of bytes and those of quad-pairs leave fewer registers for scores.
+      const bool large = shape.d_v > 64 || (is_general(spec, kind) && keys > 32);
+      if (capability != 80 && m_tiles == 2 && large) continue;
       shape.warps = warps;
       shape.m_tiles = m_tiles;
       shape.keys = keys;

@@ -82,7 +82,7 @@ TEST_P(EmulatedFamily, BytesOnBothSides) {
   expect_right(c);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EmulatedFamily, testing::Values("sm75", "sm80", "sm89"));
+INSTANTIATE_TEST_SUITE_P(All, EmulatedFamily, testing::Values("sm70", "sm75", "sm80", "sm89"));
 
 }  // namespace
 }  // namespace fovea::test

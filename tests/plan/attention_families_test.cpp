@@ -65,6 +65,7 @@ std::string refusal(AttentionSpec spec, const char* kernel, const char* arch) {
 
 TEST(AttentionFamilies, TheBestForTheCard) {
   const AttentionSpec half = spec_of(Dtype::f16, Codec::f16, 128, 128, 1);
+  EXPECT_EQ(chosen(half, "70"), "sm70");
   EXPECT_EQ(chosen(half, "75"), "sm75");
   for (const char* arch : {"80", "86", "87", "89", "90a", "100f", "110f", "120f"})
     EXPECT_EQ(chosen(half, arch), "sm80");
@@ -122,7 +123,7 @@ TEST(AttentionFamilies, BrainFloatsWithoutTheirProducts) {
 
 // 64 KiB of shared memory: smaller tiles, and smaller parts of V before a refusal.
 TEST(AttentionFamilies, FitTheSharedMemoryOfEachCard) {
-  for (const char* arch : {"75", "80", "86", "90a"}) {
+  for (const char* arch : {"70", "75", "80", "86", "90a"}) {
     for (const int d : {8, 16, 64, 80, 128, 192, 256, 320, 512}) {
       for (const int64_t q_len : {1, 1000}) {
         const AttentionPlan plan = plan_of(spec_of(Dtype::f16, Codec::f16, d, std::min(d, 512), q_len), arch);

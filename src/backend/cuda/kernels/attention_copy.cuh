@@ -235,7 +235,7 @@ inline void copy_keys(Stage& stage, int owner, const LaneKey& key, const RowByte
 
 // Position of dim `dim` in a row of Q: K fragments of 8-bit rows hold the dims of 16 in another order.
 inline int q_position(int dim) {
-  if (!kK8 || dim >= config::d_main) return dim;
+  if (!kK8 || family::kQuadPairs || dim >= config::d_main) return dim;
   const int c = dim % 16 / 4, r = dim % 4;
   return dim / 16 * 16 + (r < 2 ? 2 * c + r : 8 + 2 * c + r - 2);
 }

@@ -213,8 +213,8 @@ inline void gather_warps(DecodeShared& shared, float to_log2, const Output& o, c
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const float sum = row_sum(state, i, h);
-      const int n = i * 16 + h * 8 + lane / 4;
-      if (lane % 4 == 0) {
+      const int n = i * 16 + fragment_row(lane, h);
+      if (leads_row(lane)) {
         shared.top[warp][n] = state.top[i][h] == minus_infinity() ? minus_infinity() : state.top[i][h] * to_log2;
         shared.sum[warp][n] = sum;
       }

@@ -74,7 +74,7 @@ inline float tanh_exact(float x) {
 template <class Stage>
 inline void transform_scores(const AttentionArgs& a, const AttentionRequest& r, int s, const StepRules& rules,
                              const WarpRows& rows, const Stage& stage, Scores& scores, int first_key) {
-  const int lane = lane_id(), column = lane % 4;
+  const int lane = lane_id();
   const bool alibi = a.alibi_slopes.given(), sharded = a.spec.kv[s].shard.world > 1;
   const int offset = static_cast<int>(r.segment[s].offset);
   const float cap = a.spec.softcap, inverse_cap = cap > 0 ? 1.0f / cap : 0.0f;
@@ -83,7 +83,7 @@ inline void transform_scores(const AttentionArgs& a, const AttentionRequest& r, 
   for (int j = 0; j < kNTiles; ++j) {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-      const int n = j * 8 + 2 * column + e;
+      const int n = fragment_column(lane) + fragment_step(j, e);
       const float scale = rules.logit_scale * (token_scales ? stage.scale[0][n] : 1.0f);
       int position = 0;
       if (alibi) {
@@ -93,7 +93,7 @@ inline void transform_scores(const AttentionArgs& a, const AttentionRequest& r, 
       for (int i = 0; i < kMTiles; ++i) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          const int row = i * 16 + h * 8 + lane / 4;
+          const int row = i * 16 + fragment_row(lane, h);
           float x = scores[i][j][2 * h + e] * scale;
           if (rules.factors != nullptr) x *= rules.factors[row];
           if (cap > 0) x = cap * tanh_exact(x * inverse_cap);
@@ -112,13 +112,13 @@ inline void apply_mask(Scores& scores, u64_t word) {
   for (int i = 0; i < kMTiles; ++i) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const u64_t seen = __shfl_sync(kAllLanes, word, i * 16 + h * 8 + lane / 4) >> lane % 4 * 2;
+      const u64_t seen = __shfl_sync(kAllLanes, word, i * 16 + fragment_row(lane, h)) >> fragment_column(lane);
       const unsigned half[2] = {static_cast<unsigned>(seen), static_cast<unsigned>(seen >> 32)};
 #pragma unroll
       for (int j = 0; j < kNTiles; ++j) {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          const int bit = j * 8 + e;
+          const int bit = fragment_step(j, e);
           if ((half[bit / 32] >> bit % 32 & 1) == 0) scores[i][j][2 * h + e] = minus_infinity();
         }
       }
@@ -141,13 +141,13 @@ inline void mask_scores(const AttentionArgs& a, const AttentionRequest& r, int s
 template <class Stage>
 inline void scale_probabilities(const StepRules& rules, bool by_token, const Stage& stage, Scores& p, Output& o,
                                 RowState& state) {
-  const int column = lane_id() % 4;
+  const int column = fragment_column(lane_id());
   float scale[kNTiles][2], largest = 0;
 #pragma unroll
   for (int j = 0; j < kNTiles; ++j) {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-      scale[j][e] = (by_token ? stage.scale[1][j * 8 + 2 * column + e] : 1.0f) * rules.v_scale;
+      scale[j][e] = (by_token ? stage.scale[1][column + fragment_step(j, e)] : 1.0f) * rules.v_scale;
       const float size = fabsf(scale[j][e]);
       bool seen = false;
 #pragma unroll
@@ -155,8 +155,8 @@ inline void scale_probabilities(const StepRules& rules, bool by_token, const Sta
       if (seen && size <= 3.4e38f) largest = fmaxf(largest, size);
     }
   }
-  largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 1));
-  largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 2));
+  largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, kRowStep1));
+  largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, kRowStep2));
   if (largest > 2 * state.unit) {
     const float unit = float_of_bits(bits_of_float(largest) & 0x7F800000u);
     const float shrink = unit > 0 ? state.unit / unit : 1.0f;
@@ -228,12 +228,12 @@ inline void find_rows(const AttentionArgs& a, const AttentionRequest& r, int s, 
 // Scores times K's scales, by token or one for all.
 template <class Stage>
 inline void scale_columns(Scores& scores, float scale, bool by_token, const Stage& stage) {
-  const int column = lane_id() % 4;
+  const int column = fragment_column(lane_id());
 #pragma unroll
   for (int j = 0; j < kNTiles; ++j) {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-      if (by_token) scale = stage.scale[0][j * 8 + 2 * column + e];
+      if (by_token) scale = stage.scale[0][column + fragment_step(j, e)];
 #pragma unroll
       for (int i = 0; i < kMTiles; ++i) {
 #pragma unroll

@@ -10,14 +10,14 @@ namespace fovea {
 // Calls put(dim, x, y) for each pair of neighbours that the lane has of row (i, h); dims of the part.
 template <class Put>
 inline void for_pairs(const Output& o, int i, int h, const Put& put) {
-  const int column = lane_id() % 4;
+  const int lane = lane_id();
 #pragma unroll
-  for (int j = 0; j < kOTiles; j += kV8 ? 2 : 1) {
-    if constexpr (kV8) {
-      put(o_dim(j, 0, column), o[i][j][2 * h], o[i][j + 1][2 * h]);
-      put(o_dim(j, 1, column), o[i][j][2 * h + 1], o[i][j + 1][2 * h + 1]);
+  for (int j = 0; j < kOTiles; j += kPairedO ? 2 : 1) {
+    if constexpr (kPairedO) {
+      put(o_dim(j, 0, lane), o[i][j][2 * h], o[i][j + 1][2 * h]);
+      put(o_dim(j, 1, lane), o[i][j][2 * h + 1], o[i][j + 1][2 * h + 1]);
     } else {
-      put(o_dim(j, 0, column), o[i][j][2 * h], o[i][j][2 * h + 1]);
+      put(o_dim(j, 0, lane), o[i][j][2 * h], o[i][j][2 * h + 1]);
     }
   }
 }
@@ -25,8 +25,8 @@ inline void for_pairs(const Output& o, int i, int h, const Put& put) {
 // The sum of a row over the four lanes that share it.
 inline float row_sum(const RowState& state, int i, int h) {
   float sum = state.sum[i][h];
-  sum += __shfl_xor_sync(kAllLanes, sum, 1);
-  return sum + __shfl_xor_sync(kAllLanes, sum, 2);
+  sum += __shfl_xor_sync(kAllLanes, sum, kRowStep1);
+  return sum + __shfl_xor_sync(kAllLanes, sum, kRowStep2);
 }
 
 // Sixteen rows of a warp on their way out, where its steps lay before.
@@ -48,8 +48,8 @@ inline void store_rows(const AttentionCudaArgs& g, const AttentionRequest& r, Ro
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const float sum = row_sum(state, i, h);
-      const int row = h * 8 + lane / 4, n = first + i * 16 + row;
-      if (lane % 4 == 0) {
+      const int row = fragment_row(lane, h), n = first + i * 16 + row;
+      if (leads_row(lane)) {
         shared.to[row] = nullptr;
         if (n < block.count) {
           const Cursor at = cursor_of(a, r, kv_head, block.first + n);
@@ -96,9 +96,9 @@ inline void store_piece(const Piece& piece, RowBlock block, int first, float to_
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const float sum = row_sum(state, i, h);
-      const int n = first + i * 16 + h * 8 + lane / 4;
+      const int n = first + i * 16 + fragment_row(lane, h);
       if (n >= block.count) continue;
-      if (lane % 4 == 0) {
+      if (leads_row(lane)) {
         piece.top(n) = state.top[i][h] == minus_infinity() ? minus_infinity() : state.top[i][h] * to_log2;
         piece.sum(n) = sum;
       }

@@ -4,12 +4,12 @@
 
 #include "backend/cuda/kernels/copy_registers.cuh"
 #include "backend/cuda/kernels/ptx/convert.cuh"
-#include "backend/cuda/kernels/ptx/ldmatrix.cuh"
 #include "backend/cuda/kernels/ptx/mma_sm75.cuh"
 #include "shared/dtype.h"
 
 namespace fovea::family {
 
+constexpr bool kQuadPairs = false;
 constexpr bool kAsync = false;
 
 // `bytes` from 0 to 16; the rest of the 16 become zeros. Both addresses are multiples of 16.
@@ -43,3 +43,5 @@ inline unsigned pack(float low, float high) {
 }
 
 }  // namespace fovea::family
+
+#include "backend/cuda/kernels/attention_products_m16n8.cuh"

@@ -9,6 +9,7 @@
 
 namespace fovea::family {
 
+constexpr bool kQuadPairs = false;
 constexpr bool kAsync = true;
 
 // `bytes` from 0 to 16; the rest of the 16 become zeros. Both addresses are multiples of 16.
@@ -45,3 +46,5 @@ inline unsigned pack(float low, float high) {
 }
 
 }  // namespace fovea::family
+
+#include "backend/cuda/kernels/attention_products_m16n8.cuh"

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention, many rows, SM70 and later.
+#pragma once
+
+#include "backend/cuda/kernels/family_sm70.cuh"
+#include "backend/cuda/kernels/attention_prefill.cuh"
+#include "backend/cuda/kernels/attention_prefill_plain.cuh"
+
+namespace fovea {
+
+extern "C" __global__ void __launch_bounds__(kThreads, config::blocks_per_sm)
+    attention_prefill_sm70(const __grid_constant__ AttentionCudaArgs g) {
+  if constexpr (kGeneral) {
+    attention_prefill(g);
+  } else {
+    attention_prefill_plain(g);
+  }
+}
+
+}  // namespace fovea
