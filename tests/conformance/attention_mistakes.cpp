@@ -41,7 +41,7 @@ const std::vector<Mistake>& mistakes() {
       {"q absent", Base::any, [](Wrong& w) { w.p.q = {}; }, {"q"}, FOVEA_OK},
       {"q of rank 2", Base::any, [](Wrong& w) { w.p.q.rank = 2; }, {"q"}},
       {"q with gaps", Base::any, [](Wrong& w) { w.p.q.stride[w.p.q.rank - 1] = 2; }, {"q"}, FOVEA_OK},
-      {"q on a card", Base::any, [](Wrong& w) { w.p.q.device_type = FOVEA_CUDA; }, {"q"}, FOVEA_OK},
+      {"q on another kind of device", Base::any, [](Wrong& w) { w.p.q.device_type = FOVEA_METAL; }, {"q"}, FOVEA_OK},
       {"q of another d", Base::any, [](Wrong& w) { w.p.q.shape[w.p.q.rank - 1] -= 1; }, {"q", "d_k"}},
       {"q negative", Base::any, [](Wrong& w) { w.p.q.shape[0] = -1; }, {"q"}},
       {"out of bytes", Base::any, [](Wrong& w) { w.p.out.dtype = FOVEA_U8; }, {"out"}, FOVEA_INVALID_TYPE},

@@ -22,9 +22,11 @@ double number_at(const fovea_tensor& t, int64_t i) {
   return decode(t.dtype, static_cast<const std::byte*>(t.data) + element_offset(t, i) * bytes_of(t.dtype));
 }
 
-// The type of the matrix product's operands: 16-bit Q never goes through e4m3, f32 Q follows the KV.
+// The type of the matrix products' operands: 16-bit Q never goes through e4m3, f32 Q follows the KV: K, or V where K is
+// e4m3 and V has 16 bits.
 int32_t operand_type(const fovea_attention_params& p) {
-  const int32_t kv = codec_dtype(p.kv[0].k.codec);
+  const int32_t k = codec_dtype(p.kv[0].k.codec), v = p.kv[0].v_in_k ? k : codec_dtype(p.kv[0].v.codec);
+  const int32_t kv = k == FOVEA_E4M3 && (v == FOVEA_F16 || v == FOVEA_BF16) ? v : k;
   if (p.q.dtype == FOVEA_F16 || p.q.dtype == FOVEA_BF16) return p.q.dtype;
   if (p.q.dtype == FOVEA_E4M3) return kv == FOVEA_F32 ? FOVEA_F16 : kv;
   return kv == FOVEA_E4M3 ? FOVEA_F16 : kv;
@@ -185,11 +187,13 @@ void bound_row(const Problem& a, const Tokens& tokens, const Row& row, int64_t a
   const double fixed =
       2 * error + ulp(a.p.out.dtype, largest / out_scale) * out_scale + smallest_subnormal(FOVEA_F32) * (len + 1);
   std::fill_n(bound, d_v, fixed);
+  // f32 Q beside 16-bit keys may be the sum of two values of the keys' type.
+  const double u = a.p.q.dtype == FOVEA_F32 ? unit_roundoff(operand_type(a.p)) : 0;
   double moved = 0;
   for (size_t n = 0; n < row.keys.size(); ++n) {
     const double w = std::exp(row.logits[n] - r.lse[static_cast<size_t>(at)]);
     const double* v = tokens.v.data() + row.keys[n] * a.d_v;
-    const double shift = 4 * kU32 * row.weight[n];
+    const double shift = (4 * kU32 + u * u) * row.weight[n];
     moved += w * shift;
     for (size_t d = 0; d < d_v; ++d) {
       bound[d] += w * (kU32 * std::sqrt(len) * std::fabs(v[d]) + shift * std::fabs(v[d] - out[d]));

@@ -5,8 +5,9 @@
 // precision of the operands: P rounded to the operand type, sums in fp32; and no less than 2.5 standard deviations of
 // rounding P at random, because that reference is one sample. floor is one ulp of the output type at the
 // row's largest |out|, plus u32 * sum p|v| * sqrt(len), plus the first-order effect of a few fp32 roundings of each
-// logit, sum p |v - out| * 4 u32 * (sum |q k| + |logit|): in a row of few keys the reference's own error may vanish by
-// luck, and then says nothing about the logits' conditioning.
+// logit, sum p |v - out| * (4 u32 + u^2) * (sum |q k| + |logit|), with u of the operands where Q is f32 (it may be
+// split into two of them), else 0: in a row of few keys the reference's own error may vanish by luck, and then says
+// nothing about the logits' conditioning.
 #pragma once
 
 #include <cstdint>
