@@ -38,7 +38,8 @@ constexpr char kUsage[] =
     "  --fresh   compiles everything anew\n"
     "  --table   compiles everything anew and writes registers, spills, local and shared memory of every kernel;\n"
     "            architectures that are not built keep their rows\n"
-    "  --check   fails where a kernel is not in this table, or keeps more in local memory than it says\n"
+    "  --check   fails where a kernel is not in this table, or keeps more in local memory than it says; without\n"
+    "            --sample also where the table is not of this catalogue\n"
     "  --record  writes how many kernels were compiled in how many seconds, as JSON\n";
 
 constexpr std::string_view kDefaultPlace = "default";
@@ -234,10 +235,13 @@ Status run(const Options& options, const std::vector<const fovea::cuda::Nvrtc*>&
     FOVEA_TRY(build_one(options, compilers, built));
     FOVEA_TRY(write_reports(options, all, table));
     if (options.check.empty()) continue;
-    for (const auto& found : {expected.new_spills(arch, built.bundle.version, built.bundle.kernels),
-                              expected.other_names(arch, fovea::catalogue(arch))}) {
+    const auto add = [&](const std::vector<std::string>& found) {
       problems.insert(problems.end(), found.begin(), found.end());
-    }
+    };
+    add(expected.new_spills(arch, built.bundle.version, built.bundle.kernels));
+    const std::vector<fovea::KernelRequest> all_of_arch = fovea::catalogue(arch);
+    add(options.sample ? expected.missing_names(arch, fovea::sample(all_of_arch))
+                       : expected.other_names(arch, all_of_arch));
   }
   for (const std::string& problem : problems) std::fprintf(stderr, "fovea_bundle: %s\n", problem.c_str());
   if (problems.empty()) return {};

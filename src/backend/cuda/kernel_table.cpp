@@ -88,15 +88,23 @@ std::vector<std::string> KernelTable::new_spills(const CudaArch& arch, const Nvr
   return problems;
 }
 
-std::vector<std::string> KernelTable::other_names(const CudaArch& arch,
-                                                  const std::vector<KernelRequest>& catalogue) const {
+std::vector<std::string> KernelTable::missing_names(const CudaArch& arch,
+                                                    const std::vector<KernelRequest>& requests) const {
   std::set<std::string> names;
-  for (const KernelRequest& request : catalogue) names.insert(name(request));
+  for (const KernelRequest& request : requests) names.insert(name(request));
   std::vector<std::string> problems;
   for (const std::string& kernel : names) {
     if (rows_.contains({name(arch), kernel})) continue;
     problems.push_back(kernel + " for sm_" + name(arch) + " is not in the table");
   }
+  return problems;
+}
+
+std::vector<std::string> KernelTable::other_names(const CudaArch& arch,
+                                                  const std::vector<KernelRequest>& catalogue) const {
+  std::set<std::string> names;
+  for (const KernelRequest& request : catalogue) names.insert(name(request));
+  std::vector<std::string> problems = missing_names(arch, catalogue);
   for (const auto& [key, row] : rows_) {
     if (key.first != name(arch) || names.contains(key.second)) continue;
     problems.push_back(key.second + " for sm_" + key.first + " is in the table, but no kernel of the catalogue");

@@ -31,6 +31,8 @@ class KernelTable {
   // version of NVRTC allocates registers in another way: then there is nothing to compare.
   std::vector<std::string> new_spills(const CudaArch& arch, const NvrtcVersion& version,
                                       const std::vector<BuiltKernel>& built) const;
+  // Those of some kernels that are not in the table.
+  std::vector<std::string> missing_names(const CudaArch& arch, const std::vector<KernelRequest>& requests) const;
   // Kernels of the catalogue that are not in the table, and rows that are of no kernel any more.
   std::vector<std::string> other_names(const CudaArch& arch, const std::vector<KernelRequest>& catalogue) const;
 

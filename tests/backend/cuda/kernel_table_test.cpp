@@ -60,6 +60,8 @@ TEST_F(Table, ReplacingOneArchitectureLeavesTheOthers) {
 TEST_F(Table, OtherNamesAreNamed) {
   EXPECT_EQ(table.other_names(kAmpere, {{.file = "f", .entry = "c"}}),
             (Names{"c for sm_80 is not in the table", "b for sm_80 is in the table, but no kernel of the catalogue"}));
+  EXPECT_EQ(table.missing_names(kAmpere, {{.file = "f", .entry = "c"}}), Names{"c for sm_80 is not in the table"});
+  EXPECT_EQ(table.missing_names(kAmpere, {}), Names());
   EXPECT_EQ(table.other_names(kAmpere, {{.file = "f", .entry = "b"}}), Names());
 }
 
