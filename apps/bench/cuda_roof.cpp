@@ -92,7 +92,10 @@ void open_cublaslt(const std::string& where, Cublaslt& api) {
 // D = A^T B for square matrices: the order in which both are read along rows, as the weights of a model are.
 class Product {
  public:
-  Product(CudaDevice& device, const std::string& where) : device_(device), workspace_(device, kProductWorkspace) {
+  explicit Product(CudaDevice& device) : device_(device), workspace_(device, kProductWorkspace) {}
+
+  // Once. What was made before a failure is destroyed with the object.
+  void open(const std::string& where) {
     open_cublaslt(where, api_);
     api_(api_.create, &handle_);
     api_(api_.desc_create, &desc_, Cublaslt::kCompute32F, Cublaslt::kReal32F);
@@ -145,7 +148,8 @@ double copy_rate(CudaDevice& device, uint64_t bytes) {
 }
 
 double product_rate(CudaDevice& device, const std::string& cublaslt) {
-  const Product product(device, cublaslt);
+  Product product(device);
+  product.open(cublaslt);
   Data data(Data::kFilled, 1, device);
   const Tensor a = data.random(FOVEA_BF16, {kProduct, kProduct}), b = data.random(FOVEA_BF16, {kProduct, kProduct});
   const Tensor d = data.output(FOVEA_BF16, {kProduct, kProduct});
