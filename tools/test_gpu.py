@@ -217,8 +217,8 @@ def measure(options, card, capability):
         entry, run, joined = run_step(options, step, capability)
         for key in ("arch", "driver", "nvrtc", "bundle", "sources"):
             for report in run.reports if run and step != "kernels" else []:
-                if report.get(key):
-                    result.setdefault(key, report[key])
+                if report.get(key):  # file names, but no folders of this machine
+                    result.setdefault(key, re.sub(r"/(?:[^\s/()]+/)*", "", report[key]))
         # Steps of the same sources that an earlier command ran are kept.
         if before and before.get("sources") == result.get("sources"):
             result = {**before, **result, "steps": {**before["steps"], **result["steps"]}}
