@@ -10,7 +10,6 @@ namespace {
 
 // The compiler for the architecture; null: none.
 const Nvrtc* compiler_for(const CudaArch& arch) {
-  nvrtc_was_loaded = true;
   if (machine_nvrtc() != nullptr && machine_nvrtc()->supports(arch)) return machine_nvrtc();
   static std::unique_ptr<Nvrtc> older;
   static const Status status = Nvrtc::open(FOVEA_SOURCE_DIR "/.cache/nvrtc-12", 12, older);

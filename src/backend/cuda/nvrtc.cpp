@@ -37,6 +37,10 @@ std::string library_name(int major) {
   return "libnvrtc.so." + std::to_string(major);
 }
 
+std::string builtins_name(const NvrtcVersion& version) {
+  return "libnvrtc-builtins.so." + name(version);
+}
+
 // Where a folder may hold the library: itself, a toolkit's root, or the layouts of the PyPI packages.
 std::vector<std::string> candidates(const std::string& where, int max_major) {
   std::vector<std::string> paths;
@@ -112,6 +116,10 @@ Status Nvrtc::open(const std::string& where, int max_major, std::unique_ptr<Nvrt
     made->archs_.resize(static_cast<size_t>(count));
     if (count > 0 && api.get_supported_archs(made->archs_.data()) != 0) made->archs_.clear();
     made->path_ = library_path_of(api.version.address());
+    // NVRTC opens this by its name alone. In a program whose dlopen is wrapped, by AddressSanitizer say, the loader
+    // does not look beside NVRTC for it: so it is loaded already. Where it is elsewhere, NVRTC finds it or says so.
+    static_cast<void>(
+        open_library(std::filesystem::path(made->path_).replace_filename(builtins_name(made->version_)), {}));
     out = std::move(made);
     return {};
   }

@@ -83,14 +83,10 @@ inline void wait_for_file(const std::string& path) {
   for (int i = 0; i < 2000 && !std::filesystem::exists(path); ++i) usleep(5000);
 }
 
-// Threads of NVRTC outlive its use, and the leak checker cannot stop them at exit: tests that load it go without.
-inline bool nvrtc_was_loaded = false;
-
 }  // namespace fovea::cuda
 
 #define SKIP_WITHOUT_NVRTC()                                                \
   do {                                                                      \
     std::string why;                                                        \
-    ::fovea::cuda::nvrtc_was_loaded = true;                                 \
     if (::fovea::cuda::machine_nvrtc(&why) == nullptr) GTEST_SKIP() << why; \
   } while (false)
