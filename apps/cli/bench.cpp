@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fovea bench OP: times an operation beside the limits of the machine.
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <utility>
@@ -14,6 +11,7 @@
 #include "commands.h"
 #include "device.h"
 #include "engine/error.h"
+#include "progress.h"
 
 namespace fovea::app {
 
@@ -35,18 +33,6 @@ struct RunOptions {
   bool json = false;
 };
 
-// One line on a terminal that says what is going on; nothing elsewhere.
-class Progress {
- public:
-  void say(const std::string& text) const {
-    if (shown_) std::fprintf(stderr, "\r\033[K%s", text.c_str());
-  }
-  ~Progress() { say(""); }
-
- private:
-  bool shown_ = isatty(STDERR_FILENO) == 1;
-};
-
 uint64_t rotate_bytes(const RunOptions& o, const DeviceInfo& device) {
   const uint64_t asked = static_cast<uint64_t>(o.memory) << 20;
   return std::max(asked, 2 * static_cast<uint64_t>(std::max<int64_t>(device.l2_bytes, 0)));
@@ -65,7 +51,7 @@ Report run(int32_t op, const Shape& shape, const RunOptions& o) {
   const std::unique_ptr<CudaDevice> cuda =
       device.device_type == FOVEA_CUDA ? std::make_unique<CudaDevice>(device.device_id) : nullptr;
   Memory& memory = cuda ? static_cast<Memory&>(*cuda) : host_memory();
-  const Progress progress;
+  Progress progress;
   progress.say("filling memory");
   std::unique_ptr<Case> c = make_case(context, memory, op, shape, rotate_bytes(o, device), o.seed);
   Report report{.op = op,

@@ -20,5 +20,6 @@ Command add_info(CLI::App& app);
 Command add_generate(CLI::App& app);
 Command add_bench(CLI::App& app);
 Command add_compile(CLI::App& app);
+Command add_perplexity(CLI::App& app);
 
 }  // namespace fovea::app

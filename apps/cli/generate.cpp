@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fovea generate: answers prompts with a GGUF model.
-#include <unistd.h>
-
 #include <atomic>
-#include <csignal>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -15,22 +12,13 @@
 #include "engine/engine.h"
 #include "engine/prompt.h"
 #include "engine/utf8.h"
+#include "interrupt.h"
 #include "printer.h"
+#include "progress.h"
 #include "report.h"
 
 namespace fovea::app {
 namespace {
-
-std::atomic<bool> interrupted = false;
-static_assert(std::atomic<bool>::is_always_lock_free, "set in a signal handler");
-
-// The first Ctrl-C ends the run after its current step; a second one ends the process.
-void catch_interrupt() {
-  struct sigaction action = {};
-  action.sa_handler = [](int) { interrupted = true; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-}
 
 struct GenerateOptions {
   std::string model, prompt, prompts_file, system, kv = "f16";
@@ -74,25 +62,6 @@ std::vector<Request> make_requests(const GenerateOptions& o, const Tokenizer& to
   return requests;
 }
 
-// A line on the terminal that says how far the prompts are read, and goes away.
-class Progress {
- public:
-  explicit Progress(bool wanted) : wanted_(wanted) {}
-  void show(int64_t done, int64_t total) {
-    if (!wanted_ || done == total) return clear();
-    std::cerr << "\rreading prompts: " << done << " of " << total << " tokens" << std::flush;
-    shown_ = true;
-  }
-  void clear() {
-    if (shown_) std::cerr << "\r\033[K" << std::flush;
-    shown_ = false;
-  }
-
- private:
-  bool wanted_;
-  bool shown_ = false;
-};
-
 nlohmann::json document(const GenerateOptions& o, const std::vector<std::string>& prompts, const Printer& printer,
                         const RunResult& result) {
   nlohmann::json answers = nlohmann::json::array();
@@ -119,7 +88,8 @@ int run(GenerateOptions& o) {
   const std::vector<Request> requests = make_requests(o, tokenizer, model.file(), prompts);
 
   Printer printer(tokenizer, prompts, o.json ? nullptr : &std::cout);
-  Progress progress(isatty(STDERR_FILENO) != 0);
+  Progress progress;
+  const std::atomic<bool>& interrupted = catch_interrupt();
   Hooks hooks;
   hooks.interrupt = &interrupted;
   hooks.on_token = [&](size_t request, Token token) {
@@ -127,8 +97,10 @@ int run(GenerateOptions& o) {
     printer.token(request, token);
   };
   hooks.on_finish = [&](size_t request, const Answer&) { printer.finish(request); };
-  hooks.on_prompt = [&](int64_t done, int64_t total) { progress.show(done, total); };
-  catch_interrupt();
+  hooks.on_prompt = [&](int64_t done, int64_t total) {
+    if (done == total) return progress.clear();
+    progress.say("reading prompts: " + std::to_string(done) + " of " + std::to_string(total) + " tokens");
+  };
   const RunResult result = Engine(context, model, tokenizer, o.engine).run(requests, hooks);
   progress.clear();
   for (size_t i = 0; i < prompts.size(); ++i) printer.finish(i);  // those that were interrupted

@@ -24,7 +24,8 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", std::string("fovea ") + fovea_version());
   app.require_subcommand(1);
   const fovea::app::Command commands[] = {fovea::app::add_info(app), fovea::app::add_generate(app),
-                                          fovea::app::add_bench(app), fovea::app::add_compile(app)};
+                                          fovea::app::add_perplexity(app), fovea::app::add_bench(app),
+                                          fovea::app::add_compile(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -35,6 +35,7 @@ Graph::Graph(const Context& context, const Model& model, const KvCache& cache, c
     : limits_(limits), vocab_(model.config().vocab), hidden_(model.config().hidden) {
   const int64_t page_size = cache.shape().page_size;
   page_columns_ = (limits.kv_len + page_size - 1) / page_size;
+  if (limits_.logit_rows == 0) limits_.logit_rows = limits_.sequences;
   allocate(model.config());
   for (int64_t i = 0; i < model.config().layers; ++i) {
     Kv kv = cache.layer(i);
@@ -53,9 +54,9 @@ Graph::Graph(const Context& context, const Model& model, const KvCache& cache, c
                                            .residual = rows(x_, hidden_),
                                            .residual_out = rows(x_, hidden_),
                                            .eps = model.config().norm_eps});
-  output_.emplace(context, MatmulParams{.x = tensor(last_.data(), {limits.sequences, hidden_}),
+  output_.emplace(context, MatmulParams{.x = tensor(last_.data(), {limits_.logit_rows, hidden_}),
                                         .w = model.output(),
-                                        .out = tensor(logits_.data(), {limits.sequences, vocab_})});
+                                        .out = tensor(logits_.data(), {limits_.logit_rows, vocab_})});
 }
 
 void Graph::allocate(const ModelConfig& c) {
@@ -70,8 +71,8 @@ void Graph::allocate(const ModelConfig& c) {
   floats(attended_, n, c.heads * c.d_v);
   floats(gate_, n, c.ffn);
   floats(up_, n, c.ffn);
-  floats(last_, limits_.sequences, c.hidden);
-  floats(logits_, limits_.sequences, c.vocab);
+  floats(last_, limits_.logit_rows, c.hidden);
+  floats(logits_, limits_.logit_rows, c.vocab);
   ids_.resize(static_cast<size_t>(n));
   positions_.resize(static_cast<size_t>(n));
   slots_.resize(static_cast<size_t>(n));
@@ -171,6 +172,10 @@ void Graph::bind(const Batch& batch) {
     throw Error("a step of " + std::to_string(tokens_) + " tokens and " + std::to_string(sequences_) +
                 " sequences is larger than planned");
   }
+  if (static_cast<int64_t>(batch.logit_rows.size()) > limits_.logit_rows) {
+    throw Error("a step that wants " + std::to_string(batch.logit_rows.size()) +
+                " rows of logits is larger than planned");
+  }
   std::copy(batch.ids.begin(), batch.ids.end(), ids_.begin());
   std::copy(batch.positions.begin(), batch.positions.end(), positions_.begin());
   std::copy(batch.slots.begin(), batch.slots.end(), slots_.begin());
@@ -209,6 +214,18 @@ void Graph::for_each_op(Function function) const {
   }
   function(*output_norm_);
   function(*output_);
+}
+
+int64_t Graph::activation_bytes() const {
+  size_t floats = last_.size();
+  for (const auto* buffer : {&x_, &delta_, &normed_, &q_, &k_, &v_, &attended_, &gate_, &up_}) floats += buffer->size();
+  size_t scratch = 0;
+  for_each_op([&](const auto& op) { scratch = std::max<size_t>(scratch, op.plan.scratch_bytes()); });
+  return static_cast<int64_t>(floats * sizeof(float) + scratch);
+}
+
+int64_t Graph::logit_bytes() const {
+  return static_cast<int64_t>(logits_.size() * sizeof(float));
 }
 
 void Graph::add_kernels(Kernels* kernels) const {

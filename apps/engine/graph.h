@@ -21,6 +21,7 @@ struct GraphLimits {
   int64_t sequences = 0;   // of a step
   int64_t q_len = 0;       // rows of one sequence in a step
   int64_t kv_len = 0;      // tokens of one sequence in the cache
+  int64_t logit_rows = 0;  // rows of a step whose logits are wanted; 0: one of each sequence
   bool invariant = false;  // attention whose bits depend neither on batch mates nor on chunking
 };
 
@@ -53,6 +54,8 @@ class Graph {
   std::span<const float> forward(const Batch& batch);
 
   const GraphLimits& limits() const { return limits_; }
+  int64_t activation_bytes() const;  // with the workspace, without logits
+  int64_t logit_bytes() const;
 
   // Which kernels run: what the plan says of itself ("operation: kernel, why") -> calls per step.
   using Kernels = std::map<std::string, int>;
@@ -90,7 +93,7 @@ class Graph {
 
   // Activations, [tokens, ..]: the residual stream, what is added to it next, its norm, and the insides of a layer.
   std::vector<float> x_, delta_, normed_, q_, k_, v_, attended_, gate_, up_;
-  std::vector<float> last_, logits_;  // [sequences, ..]
+  std::vector<float> last_, logits_;  // [logit_rows, ..]
   std::vector<int32_t> ids_, positions_, cu_seqlens_q_, kv_lens_, page_table_;
   std::vector<int64_t> slots_;
   std::vector<Kv> kvs_;  // one per layer

@@ -31,8 +31,11 @@ struct Folder {
 };
 
 TEST(Cli, HelpAndVersion) {
-  for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{"--help"}, {"generate", "--help"}, {"info", "--help"}, {"--version"}}) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--help"},
+                                                    {"generate", "--help"},
+                                                    {"perplexity", "--help"},
+                                                    {"info", "--help"},
+                                                    {"--version"}}) {
     const Outcome r = fovea(arguments);
     EXPECT_EQ(r.code, 0);
     EXPECT_EQ(r.err, "");
@@ -158,6 +161,62 @@ TEST(Cli, ModelFaultsThatNeedTheRealModel) {
   std::filesystem::copy_file(test::model_path(), truncated);
   std::filesystem::resize_file(truncated, 50'000'000);
   expect_fault({"generate", "--model", truncated, "--prompt", "x"}, "leaves the file");
+}
+
+std::vector<std::string> perplexity(const std::string& text, std::initializer_list<std::string> more) {
+  std::vector<std::string> arguments = {"perplexity", "--model", test::model_path(), "--text", text};
+  arguments.insert(arguments.end(), more);
+  return arguments;
+}
+
+TEST(Cli, PerplexityFaults) {
+  const Folder folder;
+  const std::string text = folder.write("text", "hello");
+  expect_fault({"perplexity", "--text", text}, "give a model with --model");
+  expect_fault({"perplexity", "--model", "m"}, "give a text with --text");
+  expect_fault({"perplexity", "--model", "m", "--text", folder.path + "/none"}, "none: cannot open");
+  expect_fault({"perplexity", "--model", folder.path + "/none", "--text", text}, "none: cannot open");
+  expect_fault({"perplexity", "--model", "m", "--text", text, "--kv", "f16,f15"},
+               "KV format 'f15' does not exist, allowed are f32, f16, bf16, fp8, fp8:tensor");
+  expect_fault({"perplexity", "--model", "m", "--text", text, "--ctx", "1"}, "--ctx");
+  expect_fault({"perplexity", "--model", "m", "--text", text, "--step", "0"}, "--step");
+}
+
+TEST(Cli, PerplexityFaultsThatNeedTheRealModel) {
+  FOVEA_NEEDS_MODEL();
+  const Folder folder;
+  expect_fault(perplexity(folder.write("empty", ""), {}), "the text has 0 tokens, at least 2 are needed");
+  expect_fault(perplexity(folder.write("short", "hello"), {}), "the text has 1 tokens");
+  expect_fault(perplexity(folder.write("text", "1 2 3 4"), {"--stride", "7"}), "a stride of 7 tokens");
+  expect_fault(perplexity(folder.write("text", "1 2 3 4"), {"--ctx", "100000"}), "the model's context of 8192");
+}
+
+TEST(Cli, PerplexityPrintsARowForEachFormat) {
+  FOVEA_NEEDS_MODEL();
+  const Folder folder;
+  const std::string text = folder.write("text", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19");
+  const Outcome table = fovea(perplexity(text, {"--kv", "f16,fp8:head", "--ctx", "16"}));
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_EQ(table.err, "");
+  for (const char* word : {"f16 ", "fp8:head ", "KL p99", "same top-1", "11520", "chunks of 16", "caches", "thread"}) {
+    EXPECT_NE(table.out.find(word), std::string::npos) << word << "\n" << table.out;
+  }
+  const Outcome json =
+      fovea(perplexity(text, {"--kv", "f16,fp8", "--ctx", "16", "--stride", "4", "--chunks", "2", "--json"}));
+  EXPECT_EQ(json.code, 0) << json.err;
+  EXPECT_EQ(json.err, "");
+  const nlohmann::json d = nlohmann::json::parse(json.out);
+  EXPECT_EQ(d["chunks"], nlohmann::json({{"count", 2}, {"tokens", 16}, {"stride", 4}}));
+  EXPECT_EQ(d["scored"], 8);
+  EXPECT_EQ(d["bos"], false);
+  EXPECT_EQ(d["formats"][0]["kv"], "f16");
+  EXPECT_EQ(d["formats"][0]["delta"], nullptr);
+  EXPECT_EQ(d["formats"][1]["kv"], "fp8:token_head");
+  EXPECT_EQ(d["formats"][1]["bytes_per_token"], 30 * 3 * (128 + 8));
+  EXPECT_EQ(d["formats"][1]["tokens"], 30);
+  EXPECT_GT(d["formats"][1]["kl_mean"], 0);
+  EXPECT_DOUBLE_EQ(d["formats"][1]["delta"],
+                   d["formats"][1]["perplexity"].get<double>() - d["formats"][0]["perplexity"].get<double>());
 }
 
 TEST(Cli, InterruptEndsCleanlyWithTheReport) {

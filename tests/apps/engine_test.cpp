@@ -9,30 +9,16 @@
 #include <cmath>
 #include <set>
 
-#include "apps/tiny_model.h"
+#include "apps/tiny_engine.h"
 
 namespace fovea::app {
 namespace {
 
+using Fixture = test::TinyEngine;
+using test::random_tokens;
 using test::TinyConfig;
 using test::TinyModel;
 using Tokens = std::vector<Token>;
-
-// A tiny model with what an engine needs around it.
-struct Fixture {
-  TinyModel tiny;
-  std::vector<std::byte> bytes;
-  Context context;
-  Model model;
-  Tokenizer tokenizer;
-
-  explicit Fixture(const TinyConfig& config = {}, int threads = 2)
-      : tiny(config),
-        bytes(test::GgufWriter::bytes(tiny.writer().image())),
-        context(ContextParams{.threads = threads}),
-        model(Gguf::parse(bytes, "tiny")),
-        tokenizer(TokenizerSpec::from_gguf(model.file())) {}
-};
 
 struct Trace {
   RunResult result;
@@ -50,13 +36,6 @@ Trace trace(const Fixture& s, const EngineOptions& options, const std::vector<Re
   };
   t.result = Engine(s.context, s.model, s.tokenizer, options).run(requests, hooks);
   return t;
-}
-
-Tokens random_tokens(unsigned seed, size_t count) {
-  std::mt19937 rng(seed);
-  Tokens tokens(count);
-  for (Token& token : tokens) token = static_cast<Token>(2 + rng() % 259);
-  return tokens;
 }
 
 std::vector<Request> requests(const std::vector<Tokens>& prompts, int64_t max_new_tokens,
