@@ -21,5 +21,6 @@ Command add_generate(CLI::App& app);
 Command add_bench(CLI::App& app);
 Command add_compile(CLI::App& app);
 Command add_perplexity(CLI::App& app);
+Command add_tokenize(CLI::App& app);
 
 }  // namespace fovea::app

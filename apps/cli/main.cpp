@@ -23,9 +23,9 @@ int run(int argc, char** argv) {
   CLI::App app("Fovea: attention over paged KV caches and the operations around it, run on real models.", "fovea");
   app.set_version_flag("--version", std::string("fovea ") + fovea_version());
   app.require_subcommand(1);
-  const fovea::app::Command commands[] = {fovea::app::add_info(app), fovea::app::add_generate(app),
+  const fovea::app::Command commands[] = {fovea::app::add_info(app),       fovea::app::add_generate(app),
                                           fovea::app::add_perplexity(app), fovea::app::add_bench(app),
-                                          fovea::app::add_compile(app)};
+                                          fovea::app::add_compile(app),    fovea::app::add_tokenize(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

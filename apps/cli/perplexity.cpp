@@ -4,17 +4,16 @@
 
 #include <chrono>
 #include <cmath>
-#include <fstream>
+#include <cstdio>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "commands.h"
 #include "device.h"
 #include "interrupt.h"
 #include "progress.h"
+#include "read_file.h"
 #include "table.h"
 
 namespace fovea::app {
@@ -27,14 +26,6 @@ struct Options {
   DeviceOptions device;
   bool json = false;
 };
-
-std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error(path + ": cannot open");
-  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (in.bad()) throw Error(path + ": cannot read");
-  return text;
-}
 
 std::string scientific(double value) {
   char text[32];
@@ -146,7 +137,7 @@ int run(Options& o) {
   if (o.model.empty()) throw Error("give a model with --model");
   if (o.text.empty()) throw Error("give a text with --text");
   for (const std::string& name : o.formats) o.perplexity.formats.push_back(parse_kv_format(name));
-  const std::string text = read_text(o.text);
+  const std::string text = read_file(o.text);
   const Context context = o.device.open();
   const Model model(Gguf::open(o.model));
   const Tokenizer tokenizer(TokenizerSpec::from_gguf(model.file()));

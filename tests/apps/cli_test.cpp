@@ -15,6 +15,7 @@
 #include "apps/gguf_writer.h"
 #include "apps/model_file.h"
 #include "apps/run_command.h"
+#include "apps/tiny_model.h"
 
 namespace fovea::app {
 namespace {
@@ -161,6 +162,25 @@ TEST(Cli, ModelFaultsThatNeedTheRealModel) {
   std::filesystem::copy_file(test::model_path(), truncated);
   std::filesystem::resize_file(truncated, 50'000'000);
   expect_fault({"generate", "--model", truncated, "--prompt", "x"}, "leaves the file");
+}
+
+TEST(Cli, Tokenize) {
+  const Folder folder;
+  const std::string text = folder.write("text", "hello <|end|>");
+  const std::string strings = folder.write("strings.json", "[\"hell\", \"\", \"<|end|>\"]");
+  const std::string model = folder.write("tiny.gguf", test::TinyModel({}).writer().image());
+  const Outcome one = fovea({"tokenize", "--model", model, "--text", text});
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(one.out, "[260,113,34,62,126,103,112,102,126,64]\n");
+  const Outcome many = fovea({"tokenize", "--model", model, "--strings", strings, "--special"});
+  EXPECT_EQ(many.code, 0) << many.err;
+  EXPECT_EQ(many.out, "[[260],\n[],\n[0]]\n");
+  expect_fault({"tokenize", "--text", text}, "give a model with --model");
+  expect_fault({"tokenize", "--model", model}, "give --text or --strings");
+  expect_fault({"tokenize", "--model", model, "--text", text, "--strings", strings}, "give --text or --strings");
+  expect_fault({"tokenize", "--model", model, "--strings", text}, "is not a JSON array of strings");
+  expect_fault({"tokenize", "--model", model, "--strings", folder.write("numbers", "[1]")},
+               "is not a JSON array of strings");
 }
 
 std::vector<std::string> perplexity(const std::string& text, std::initializer_list<std::string> more) {

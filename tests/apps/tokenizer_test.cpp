@@ -229,5 +229,26 @@ TEST(Tokenizer, RealVocabularyMatchesTheReference) {
   }
 }
 
+std::string bytes_of_hex(const std::string& hex) {
+  std::string bytes;
+  for (size_t i = 0; i < hex.size(); i += 2)
+    bytes.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  return bytes;
+}
+
+TEST(Tokenizer, RealVocabularyMatchesTheReferenceOnHardStrings) {
+  FOVEA_NEEDS_MODEL();
+  const Tokenizer t(TokenizerSpec::from_gguf(Gguf::open(test::model_path())));
+  const nlohmann::json cases = fixture("hard.json");
+  ASSERT_EQ(cases["encode"].size(), 2000u);
+  for (const auto& row : cases["encode"]) {
+    EXPECT_EQ(t.encode(row[0].get<std::string>()), row[1].get<Tokens>()) << row[0];
+  }
+  ASSERT_EQ(cases["bytes"].size(), 200u);
+  for (const auto& row : cases["bytes"]) {
+    EXPECT_EQ(t.encode(bytes_of_hex(row[0])), row[1].get<Tokens>()) << row[0];
+  }
+}
+
 }  // namespace
 }  // namespace fovea::app
