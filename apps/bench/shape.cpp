@@ -46,8 +46,11 @@ constexpr bool is_float(const Dtype& t) {
 constexpr bool is_vector(const Dtype& t) {
   return is_float(t) || t.word.value == FOVEA_E4M3;
 }
+constexpr bool is_block(const Dtype& t) {
+  return t.block > 1;
+}
 constexpr bool is_weight(const Dtype& t) {
-  return is_float(t) || t.block > 1;
+  return is_float(t) || is_block(t);
 }
 
 template <bool (*keep)(const Dtype&)>
@@ -62,6 +65,7 @@ constexpr auto dtypes_that() {
 constexpr auto kFloats = dtypes_that<is_float>();
 constexpr auto kVectors = dtypes_that<is_vector>();
 constexpr auto kWeights = dtypes_that<is_weight>();
+constexpr auto kBlocks = dtypes_that<is_block>();
 
 constexpr Word kLayouts[] = {{"nhd", kNhd}, {"hnd", kHnd}};
 constexpr Word kMasks[] = {{"none", FOVEA_MASK_NONE}, {"causal", FOVEA_MASK_CAUSAL}};
@@ -76,7 +80,7 @@ constexpr Word kRopes[] = {{"neox", FOVEA_ROPE_NEOX}, {"gptj", FOVEA_ROPE_GPTJ}}
 constexpr uint32_t kAttention = 1u << FOVEA_OP_ATTENTION, kMerge = 1u << FOVEA_OP_MERGE_STATES,
                    kAppend = 1u << FOVEA_OP_KV_APPEND, kCopy = 1u << FOVEA_OP_KV_COPY, kRope = 1u << FOVEA_OP_ROPE,
                    kNorm = 1u << FOVEA_OP_NORM, kGlu = 1u << FOVEA_OP_GLU, kMatmul = 1u << FOVEA_OP_MATMUL,
-                   kEmbed = 1u << FOVEA_OP_EMBED, kSample = 1u << FOVEA_OP_SAMPLE;
+                   kEmbed = 1u << FOVEA_OP_EMBED, kSample = 1u << FOVEA_OP_SAMPLE, kQuantize = 1u << FOVEA_OP_QUANTIZE;
 constexpr int64_t kMaxTokens = int64_t{1} << 30;  // index tensors are i32
 constexpr uint32_t kCaches = kAttention | kAppend | kCopy;
 constexpr uint32_t kRows = kAttention | kMerge | kAppend | kRope | kNorm | kGlu | kMatmul | kEmbed;
@@ -124,16 +128,18 @@ constexpr Option kOptions[] = {
     {"--residual", kNorm, Flag{&S::residual}, "add a residual and write the sum"},
     {"--gate", kNorm, Choice{&S::gate_kind, kGates}, "activation of the gate that multiplies the result"},
     {"--ffn", kGlu, Whole{&S::ffn, 1, 1 << 20}, "dims of a row"},
-    {"--n", kMatmul, Whole{&S::n, 1, 1 << 22}, "rows of the weight"},
-    {"--k", kMatmul, Whole{&S::k, 1, 1 << 22}, "columns of the weight"},
+    {"--n", kMatmul | kQuantize, Whole{&S::n, 1, 1 << 22}, "rows of the weight"},
+    {"--k", kMatmul | kQuantize, Whole{&S::k, 1, 1 << 22}, "columns of the weight"},
     {"--bias", kMatmul, Flag{&S::bias}, "add a bias"},
     {"--w-type", kMatmul | kEmbed, Choice{&S::w_type, kWeights}, "type of the weight or table"},
+    {"--to", kQuantize, Choice{&S::block_type, kBlocks}, "type of the quantised weight"},
     {"--vocab", kEmbed | kSample, Whole{&S::vocab, 1, 1 << 24}, "rows of the table, or logits"},
     {"--temperature", kSample, Real{&S::temperature, 0, 1e6}, "0: greedy"},
     {"--top-k", kSample, Whole{&S::top_k, 0, 1 << 24}, "0: off"},
     {"--top-p", kSample, Real{&S::top_p, 0, 1}, "1: off"},
     {"--min-p", kSample, Real{&S::min_p, 0, 1}, "0: off"},
-    {"--type", (kRows & ~kAttention) | kSample, Choice{&S::type, kFloats}, "type of activations"},
+    {"--type", (kRows & ~kAttention) | kSample | kQuantize, Choice{&S::type, kFloats},
+     "type of activations; of quantize, of the weight"},
 };
 
 template <class T>
@@ -238,6 +244,9 @@ std::span<const Word> vector_types() {
 }
 std::span<const Word> weight_types() {
   return kWeights;
+}
+std::span<const Word> block_types() {
+  return kBlocks;
 }
 std::span<const Word> codecs() {
   return kCodecs;

@@ -36,8 +36,8 @@ struct Shape {
   int64_t parts = 4;         // merged by merge_states
   int64_t hidden = 4096;     // of norm and embed
   int64_t ffn = 14336;       // of glu
-  int64_t n = 4096;          // of matmul: rows of the weight
-  int64_t k = 4096;          // of matmul: columns of the weight
+  int64_t n = 4096;          // of matmul and quantize: rows of the weight
+  int64_t k = 4096;          // of matmul and quantize: columns of the weight
   int64_t vocab = 128256;    // of embed and sample
   int64_t window = 0;        // keys seen by a query, itself included; 0 = all
   int64_t chunk = 0;         // tokens of a chunk; 0 = none
@@ -64,6 +64,7 @@ struct Shape {
   int32_t q_type = FOVEA_F32;       // of Q in attention
   int32_t out_type = kAuto;         // of attention's output; kAuto = q_type
   int32_t w_type = FOVEA_F16;       // of weights and embedding tables
+  int32_t block_type = FOVEA_Q8_0;  // of quantize's output
   int32_t codec = FOVEA_CODEC_F16;  // of K and V
   int32_t scale_kind = kAuto;       // of K and V; kAuto = what the codec needs
   int32_t layout = kNhd;
@@ -117,6 +118,7 @@ std::span<const Word> operations();
 std::span<const Word> float_types();   // f32, f16, bf16
 std::span<const Word> vector_types();  // those and e4m3
 std::span<const Word> weight_types();  // floats and block types
+std::span<const Word> block_types();
 std::span<const Word> codecs();
 std::span<const Word> scale_kinds();
 

@@ -63,7 +63,8 @@ Asked ask(const Context& context, int32_t op) {
         if (with(word.name)) words.push_back(word.name);
       }
       const auto is = [&](std::span<const Word> list) { return choice->words.data() == list.data(); };
-      const bool type = is(float_types()) || is(vector_types()) || is(weight_types()) || is(codecs());
+      const bool type =
+          is(float_types()) || is(vector_types()) || is(weight_types()) || is(block_types()) || is(codecs());
       (type ? asked.types : asked.variants).push_back(std::string(option.key()) + ": " + joined(words));
     } else if (std::holds_alternative<Flag>(option.kind)) {
       if (with("true")) asked.variants.push_back(option.key());

@@ -225,6 +225,13 @@ typedef struct fovea_sample_params {
   fovea_tensor seeds FOVEA_DEFAULT({});        /* u64 or i64 */
 } fovea_sample_params;
 
+/* Weights to a block type: scales and codes of each block are chosen for the least squared error. docs/quantize.md */
+typedef struct fovea_quantize_params {
+  uint32_t struct_size FOVEA_DEFAULT(sizeof(struct fovea_quantize_params));
+  fovea_tensor x FOVEA_DEFAULT({});   /* [n, k]; float */
+  fovea_tensor out FOVEA_DEFAULT({}); /* x's shape; a block type (rows of whole blocks) */
+} fovea_quantize_params;
+
 #define FOVEA_OP(name, Name, NAME, value, text)                                                    \
   FOVEA_API void fovea_##name##_params_init(fovea_##name##_params* params);                        \
   FOVEA_API fovea_status fovea_##name(fovea_context* context, const fovea_##name##_params* params, \

@@ -10,5 +10,6 @@
 #include "ops/matmul.h"
 #include "ops/merge_states.h"
 #include "ops/norm.h"
+#include "ops/quantize.h"
 #include "ops/rope.h"
 #include "ops/sample.h"

@@ -193,4 +193,9 @@ void OpCase::fill(fovea_sample_params& p) {
   p.positions = index(positions);
 }
 
+void OpCase::fill(fovea_quantize_params& p) {
+  p.x = normal({300, 96}, FOVEA_BF16);
+  p.out = fovea::tensor(output({300, 3 * 34}, FOVEA_U8).data, FOVEA_Q8_0, {300, 96});
+}
+
 }  // namespace fovea::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// norm, glu, matmul, embed and sample.
+// norm, glu, matmul, embed, sample and quantize.
 #include "bench/case.h"
 #include "bench/cases/kv.h"
 
@@ -84,6 +84,15 @@ SampleParams sample_params(const Shape& s, Data& data) {
 Work sample_work(const Shape& s) {
   const double logits = static_cast<double>(s.batch) * static_cast<double>(s.vocab);
   return {.bytes = bytes_of(s.type, logits)};
+}
+
+QuantizeParams quantize_params(const Shape& s, Data& data) {
+  return {.x = data.random(s.type, {s.n, s.k}), .out = data.output(s.block_type, {s.n, s.k})};
+}
+
+Work quantize_work(const Shape& s) {
+  const double elements = static_cast<double>(s.n) * static_cast<double>(s.k);
+  return {.bytes = bytes_of(s.type, elements) + bytes_of(s.block_type, elements)};
 }
 
 }  // namespace fovea::bench

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/quantize.h"
+
+namespace fovea {
+
+Status QuantizeOp::check(const Params& p, const Caps& caps, Spec& spec) {
+  FOVEA_TRY(check_struct("params", &p));
+  const Place where = place(caps);
+  FOVEA_TRY(check_tensor("x", p.x, kFloatTypes, 2, 2, where));
+  FOVEA_TRY(check_tensor("out", p.out, kQuantizedTypes, 2, 2, where));
+  FOVEA_TRY(check_same_shape("out", p.out, "x", p.x));
+  FOVEA_TRY(check_writable("out", p.out));
+  spec = {.x = dtype(p.x), .out = dtype(p.out), .n = p.x.shape[0], .k = p.x.shape[1]};
+  return {};
+}
+
+Status QuantizeOp::fits(const Spec& planned, const Spec& now) {
+  FOVEA_TRY(at_most_planned("x.shape[0]", now.n, planned.n));
+  FOVEA_TRY(as_planned("x.shape[1]", now.k, planned.k));
+  Spec same = now;
+  same.n = planned.n;
+  return same == planned ? Status() : other_than_planned("quantize");
+}
+
+Status QuantizeOp::bind(const Params& p, const Spec& spec, Args& args) {
+  FOVEA_TRY(check_data("x", p.x));
+  FOVEA_TRY(check_data("out", p.out));
+  args = {.spec = spec, .x = view(p.x), .out = view(p.out)};
+  return {};
+}
+
+}  // namespace fovea
