@@ -11,6 +11,7 @@
 #include "engine/chat_template.h"
 #include "engine/engine.h"
 #include "engine/prompt.h"
+#include "engine/quantize.h"
 #include "engine/utf8.h"
 #include "interrupt.h"
 #include "printer.h"
@@ -21,7 +22,7 @@ namespace fovea::app {
 namespace {
 
 struct GenerateOptions {
-  std::string model, prompt, prompts_file, system, kv = "f16";
+  std::string model, prompt, prompts_file, system, isq, kv = "f16";
   bool has_prompt = false, has_system = false, chat = true, json = false;
   int64_t max_tokens = 128;
   EngineOptions engine;
@@ -82,8 +83,11 @@ int run(GenerateOptions& o) {
   if (o.has_system && !o.chat) throw Error("--system needs a chat template: it cannot go with --no-chat");
   const std::vector<std::string> prompts = read_prompts(o);
   o.engine.codec = parse_codec(o.kv);
+  std::optional<int32_t> isq;
+  if (!o.isq.empty()) isq = parse_quantized_type(o.isq);
   const Context context = o.device.open();
-  const Model model(Gguf::open(o.model));
+  Model model(Gguf::open(o.model));
+  if (isq) model.quantize(context, *isq);
   const Tokenizer tokenizer(TokenizerSpec::from_gguf(model.file()));
   const std::vector<Request> requests = make_requests(o, tokenizer, model.file(), prompts);
 
@@ -147,6 +151,8 @@ Command add_generate(CLI::App& app) {
   of_draws.push_back(c->add_option("--seed", o->sampling.seed, "of the draws; prompt i of a file uses seed + i")
                          ->type_name("N")
                          ->capture_default_str());
+  c->add_option("--isq", o->isq, "quantise the linear layers' weights at load: " + quantized_type_names())
+      ->type_name("TYPE");
   c->add_option("--kv", o->kv, "how K and V are stored: " + codec_names())->capture_default_str();
   number("--page-size", o->engine.page_size, 1, 1 << 20, "tokens per page of the cache");
   number("--cache-tokens", o->engine.cache_tokens, 0, 1 << 30, "capacity of the cache; 0 = what the prompts need");

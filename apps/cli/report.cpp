@@ -18,6 +18,21 @@ std::pair<std::string, std::string> kernel_of(const std::string& explanation) {
   return {explanation.substr(0, colon), rest.substr(0, std::min(rest.find(','), rest.find(" (")))};
 }
 
+std::string megabytes(int64_t bytes) {
+  return fixed(static_cast<double>(bytes) / 1e6, 1) + " MB";
+}
+
+void add_weights(const std::vector<WeightUse>& weights, Table* table) {
+  int64_t bytes = 0, tensors = 0;
+  std::string types;
+  for (const WeightUse& use : weights) {
+    bytes += use.bytes;
+    tensors += use.tensors;
+    types += (types.empty() ? "" : ", ") + std::string(fovea_dtype_name(use.dtype)) + " " + megabytes(use.bytes);
+  }
+  table->row({"weights", std::to_string(tensors) + " tensors", megabytes(bytes), types});
+}
+
 double rate(int64_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
 }
@@ -32,9 +47,10 @@ std::string stats_table(const EngineOptions& options, const RunStats& s) {
   };
   phase("prefill", s.prefill_tokens, s.prefill_seconds);
   phase("decode", s.decode_tokens, s.decode_seconds);
+  add_weights(s.weights, &figures);
   figures.row({"kv cache", fovea_codec_name(options.codec), fixed(s.cache_bytes_per_token, 0) + " bytes/token",
                std::to_string(s.cache_tokens) + " tokens in pages of " + std::to_string(options.page_size) + ", " +
-                   fixed(static_cast<double>(s.cache_bytes) / 1e6, 1) + " MB"});
+                   megabytes(s.cache_bytes)});
   if (s.shared_tokens > 0) {
     figures.row({"shared", std::to_string(s.shared_tokens) + " tokens", "of " + std::to_string(s.prompt_tokens),
                  std::to_string(s.copied_pages) + " pages copied on write"});
@@ -59,6 +75,10 @@ nlohmann::json stats_json(const EngineOptions& options, const RunStats& s) {
   };
   add("prefill", s.prefill_kernels);
   add("decode", s.decode_kernels);
+  nlohmann::json weights = nlohmann::json::array();
+  for (const WeightUse& use : s.weights) {
+    weights.push_back({{"type", fovea_dtype_name(use.dtype)}, {"tensors", use.tensors}, {"bytes", use.bytes}});
+  }
   return {{"prefill", {{"tokens", s.prefill_tokens}, {"seconds", s.prefill_seconds}}},
           {"decode", {{"tokens", s.decode_tokens}, {"seconds", s.decode_seconds}}},
           {"cache",
@@ -69,6 +89,7 @@ nlohmann::json stats_json(const EngineOptions& options, const RunStats& s) {
             {"bytes", s.cache_bytes},
             {"shared_tokens", s.shared_tokens},
             {"copied_pages", s.copied_pages}}},
+          {"weights", weights},
           {"kernels", kernels}};
 }
 

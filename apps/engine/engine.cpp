@@ -244,6 +244,7 @@ RunResult Run::operator()() {
     result_.answers[i].shared_tokens = scheduler_->shared_tokens(i);
     stats.shared_tokens += scheduler_->shared_tokens(i);
   }
+  stats.weights = model_.weights();
   stats.cache_bytes = cache_->bytes();
   stats.cache_tokens = pages_ * options_.page_size;
   stats.cache_bytes_per_token = cache_->bytes_per_token();

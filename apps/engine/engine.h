@@ -71,6 +71,7 @@ struct RunStats {
   int64_t cache_bytes = 0;
   int64_t cache_tokens = 0;
   double cache_bytes_per_token = 0;
+  std::vector<WeightUse> weights;
   Graph::Kernels prefill_kernels, decode_kernels;
 };
 

@@ -288,6 +288,14 @@ Gguf::~Gguf() {
   if (mapped_) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
+void Gguf::forget(std::span<const std::byte> data) const {
+  if (!mapped_) return;
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto first = (reinterpret_cast<uintptr_t>(data.data()) + page - 1) / page * page;
+  const auto last = reinterpret_cast<uintptr_t>(data.data() + data.size()) / page * page;
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
 void Gguf::read() {
   Cursor in(bytes_, name_);
   check_header(in);

@@ -70,6 +70,8 @@ class Gguf {
   const GgufValue* find(std::string_view key) const;
   const GgufTensor* find_tensor(std::string_view name) const;
   const GgufTensor& tensor(std::string_view name) const;  // missing: Error
+  // Gives the memory of these bytes of the mapping back, in whole pages; whoever reads them again, reads the file.
+  void forget(std::span<const std::byte> data) const;
 
   // Typed access to metadata. Integers of every width are taken where one is wanted. Without a default a missing key is
   // an Error; a key of another type always is.

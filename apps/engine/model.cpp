@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <utility>
+
+#include "quantize.h"
 
 namespace fovea::app {
 namespace {
@@ -21,6 +24,10 @@ std::string shape_text(std::span<const int64_t> shape) {
   std::string out = "[";
   for (size_t i = 0; i < shape.size(); ++i) out += (i > 0 ? ", " : "") + std::to_string(shape[i]);
   return out + "]";
+}
+
+int64_t bytes_of(const Tensor& t) {
+  return fovea_dtype_bytes(t.dtype, t.rank == 1 ? t.shape[0] : t.shape[0] * t.shape[1]);
 }
 
 std::string key(std::string_view name) {
@@ -159,6 +166,57 @@ void Model::read_weights() {
     throw Error(file_.name() + ": has " + std::to_string(file_.tensors().size()) + " tensors, the llama graph uses " +
                 std::to_string(used_) + " of them; this variant is not supported");
   }
+}
+
+void Model::quantize_matrix(const Context& context, int32_t type, const std::string& name, Tensor& matrix) {
+  try {
+    const int32_t to = type_for_rows(type, matrix.shape[1]);
+    if (matrix.dtype == to) return;
+    std::vector<std::byte> memory = quantized(context, matrix, to);
+    file_.forget({static_cast<const std::byte*>(matrix.data), static_cast<size_t>(bytes_of(matrix))});
+    matrix = tensor(memory.data(), to, {matrix.shape[0], matrix.shape[1]});
+    quantized_.push_back(std::move(memory));
+  } catch (const Error& error) {
+    throw Error(file_.name() + ": tensor '" + name + ".weight' " + error.what());
+  }
+}
+
+void Model::quantize(const Context& context, int32_t type) {
+  const bool tied = embedding_.data == output_.data;
+  quantize_matrix(context, type, tied ? "token_embd" : "output", output_);
+  if (tied) embedding_ = output_;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    LayerWeights& l = layers_[i];
+    const std::pair<const char*, Tensor*> matrices[] = {
+        {"attn_q", &l.wq},       {"attn_k", &l.wk},   {"attn_v", &l.wv},      {"attn_output", &l.wo},
+        {"ffn_gate", &l.w_gate}, {"ffn_up", &l.w_up}, {"ffn_down", &l.w_down}};
+    for (const auto& [name, matrix] : matrices) {
+      quantize_matrix(context, type, "blk." + std::to_string(i) + "." + name, *matrix);
+    }
+  }
+}
+
+std::vector<WeightUse> Model::weights() const {
+  std::map<int32_t, WeightUse> by_type;
+  const auto add = [&](const Tensor& t) {
+    if (t.dtype == FOVEA_DTYPE_NONE) return;
+    WeightUse& use = by_type.try_emplace(t.dtype, WeightUse{t.dtype, 0, 0}).first->second;
+    ++use.tensors;
+    use.bytes += bytes_of(t);
+  };
+  add(embedding_);
+  if (output_.data != embedding_.data) add(output_);
+  add(output_norm_);
+  for (const LayerWeights& l : layers_) {
+    for (const Tensor* t : {&l.attn_norm, &l.wq, &l.bq, &l.wk, &l.bk, &l.wv, &l.bv, &l.wo, &l.bo, &l.ffn_norm,
+                            &l.w_gate, &l.w_up, &l.w_down}) {
+      add(*t);
+    }
+  }
+  std::vector<WeightUse> uses;
+  for (const auto& [dtype, use] : by_type) uses.push_back(use);
+  std::stable_sort(uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  return uses;
 }
 
 }  // namespace fovea::app

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The weights of a Llama-architecture GGUF file as tensors that Fovea's operations take. Nothing is copied or
-// converted: every tensor points into the mapped file.
+// converted, unless it is to be quantised: every tensor points into the mapped file.
 #pragma once
 
+#include <cstddef>
 #include <fovea/fovea.hpp>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,10 +32,22 @@ struct LayerWeights {
   Tensor ffn_norm, w_gate, w_up, w_down;
 };
 
+// What the tensors of one type take in memory.
+struct WeightUse {
+  int32_t dtype;
+  int64_t tensors, bytes;
+};
+
 class Model {
  public:
   // Another architecture, a missing tensor, one of a wrong shape or type, or one that the graph would not use: Error.
   explicit Model(Gguf file);
+
+  // Puts the matrices of the linear layers, the output's included, into `type` (a block type), and gives the memory of
+  // what the file has in their place back. An embedding table that is the output's matrix too goes with it; one that is
+  // not, norms and biases stay. Rows that are no whole blocks, or a weight that is not finite: Error.
+  void quantize(const Context& context, int32_t type);
+  std::vector<WeightUse> weights() const;  // by type, the largest first
 
   const Gguf& file() const { return file_; }
   const ModelConfig& config() const { return config_; }
@@ -51,14 +63,16 @@ class Model {
   void read_weights();
   Tensor find(const std::string& name, std::vector<int64_t> shape);
   Tensor need(const std::string& name, std::vector<int64_t> shape);
+  void quantize_matrix(const Context& context, int32_t type, const std::string& name, Tensor& matrix);
 
   Gguf file_;
   ModelConfig config_;
   std::vector<LayerWeights> layers_;
   Tensor embedding_, output_norm_, output_;
   RopeConfig rope_;
-  std::vector<float> rope_factors_;  // per-pair divisors of the angles; empty: none
-  size_t used_ = 0;                  // tensors of the file that have been looked up
+  std::vector<float> rope_factors_;                // per-pair divisors of the angles; empty: none
+  size_t used_ = 0;                                // tensors of the file that have been looked up
+  std::vector<std::vector<std::byte>> quantized_;  // what is not in the file
 };
 
 }  // namespace fovea::app

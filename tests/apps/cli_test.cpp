@@ -106,6 +106,8 @@ TEST(Cli, FaultsAreOneLineAndExitCode2) {
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--temperature", "nan"}, "--temperature");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "-n", "0"}, "--max-tokens: Value 0");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--kv", "f15"}, "allowed are f32, f16, bf16, fp8");
+  expect_fault({"generate", "--model", "m", "--prompt", "x", "--isq", "f16"},
+               "--isq is f16: must be one of q4_1, q8_0");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--device", "tpu"}, "must be cpu, cuda or metal");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--device", "cpu:x"}, "must be cpu, cuda or metal");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--isa", "Z80"}, "Z80");
@@ -149,8 +151,18 @@ TEST(Cli, GenerateJson) {
   EXPECT_EQ(d["answers"][0]["tokens"], (std::vector<int>{216, 37, 28}));
   EXPECT_EQ(d["answers"][0]["finish"], "length");
   EXPECT_EQ(d["cache"]["bytes_per_token"], 30 * 3 * (64 + 64) * 4);
+  EXPECT_EQ(d["weights"][0], (nlohmann::json{{"type", "q4_1"}, {"tensors", 210}, {"bytes", 66355200}}));
   EXPECT_EQ(d["prefill"]["tokens"], 11);
   EXPECT_EQ(d["decode"]["tokens"], 2);
+}
+
+TEST(Cli, GenerateWithQuantisedWeights) {
+  FOVEA_NEEDS_MODEL();
+  const Outcome r = fovea(generate({"--prompt", "What is the capital of France?", "-n", "12", "--isq", "q8_0"}));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(r.out, "The capital of France is Paris.\n");
+  EXPECT_NE(r.err.find("weights"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("q8_0 142.9 MB, f32 0.1 MB"), std::string::npos) << r.err;
 }
 
 TEST(Cli, ModelFaultsThatNeedTheRealModel) {

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "error.h"
+
+namespace fovea::app {
+namespace {
+
+struct BlockType {
+  const char* name;
+  int32_t dtype;
+  int64_t block;  // weights
+};
+constexpr BlockType kTypes[] = {
+#define FOVEA_DTYPE(name, NAME, value, block, bytes) {#name, value, block},
+#include "fovea/dtypes.def"
+#undef FOVEA_DTYPE
+};
+
+constexpr int64_t kChunk = 1 << 20;  // weights that are in f32 at a time
+
+const BlockType& row_of(int32_t dtype) {
+  return *std::find_if(std::begin(kTypes), std::end(kTypes), [&](const BlockType& t) { return t.dtype == dtype; });
+}
+
+}  // namespace
+
+std::string quantized_type_names() {
+  std::string names;
+  for (const BlockType& type : kTypes) {
+    if (type.block > 1) names += (names.empty() ? "" : ", ") + std::string(type.name);
+  }
+  return names;
+}
+
+int32_t parse_quantized_type(const std::string& name) {
+  for (const BlockType& type : kTypes) {
+    if (type.block > 1 && type.name == name) return type.dtype;
+  }
+  throw Error("--isq is " + name + ": must be one of " + quantized_type_names());
+}
+
+int32_t type_for_rows(int32_t type, int64_t columns) {
+  const BlockType& t = row_of(type);
+  if (columns % t.block == 0) return type;
+  throw Error("has rows of " + std::to_string(columns) + " weights: " + t.name + " needs a multiple of " +
+              std::to_string(t.block));
+}
+
+std::vector<std::byte> quantized(const Context& context, const Tensor& matrix, int32_t type) {
+  const int64_t rows = matrix.shape[0], columns = matrix.shape[1];
+  const int64_t step = std::clamp<int64_t>(kChunk / std::max<int64_t>(columns, 1), 1, std::max<int64_t>(rows, 1));
+  std::vector<std::byte> out(static_cast<size_t>(fovea_dtype_bytes(type, rows * columns)));
+  std::vector<float> chunk(static_cast<size_t>(step * columns));
+  std::vector<int32_t> ids(static_cast<size_t>(step));
+  uint32_t status = FOVEA_OK;
+  const auto decode = [&](int64_t n) {
+    return EmbedParams{.ids = tensor(ids.data(), {n}), .table = matrix, .out = tensor(chunk.data(), {n, columns})};
+  };
+  const auto encode = [&](int64_t first, int64_t n) {
+    return QuantizeParams{.x = tensor(chunk.data(), {n, columns}),
+                          .out = tensor(out.data() + fovea_dtype_bytes(type, first * columns), type, {n, columns})};
+  };
+  const Plan<EmbedParams> decoding = context.plan(decode(step));
+  const Plan<QuantizeParams> encoding = context.plan(encode(0, step));
+  for (int64_t first = 0; first < rows; first += step) {
+    const int64_t n = std::min(step, rows - first);
+    std::iota(ids.begin(), ids.end(), static_cast<int32_t>(first));
+    decoding.run(decode(n), {});
+    encoding.run(encode(first, n), {.status = &status});
+  }
+  if (status != FOVEA_OK) throw Error("has weights that are not finite");
+  return out;
+}
+
+}  // namespace fovea::app
