@@ -25,7 +25,9 @@ constexpr Pattern pattern_of(int32_t dtype) {
       return {kBy16 * 0x81ffu, kBy16 * 0x3e00u};
     case FOVEA_E4M3:
       return {kBy8 * 0x9fu, kBy8 * 0x20u};
-    default:  // f16, and block types: their scales are f16, and any bits are codes
+    case FOVEA_MXFP4:  // exponents from 96 to 127, so that nothing is subnormal
+      return {kBy8 * 0x1fu, kBy8 * 0x60u};
+    default:  // f16, and other block types: their scales are f16, and any bits are codes
       return {kBy16 * 0x8fffu, kBy16 * 0x3000u};
   }
 }

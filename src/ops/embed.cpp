@@ -12,7 +12,7 @@ Status EmbedOp::check(const Params& p, const Caps& caps, Spec& spec) {
   const Place where = place(caps);
   if (!std::isfinite(p.scale)) return invalid_value("scale", format_float(p.scale), "must be finite");
   FOVEA_TRY(check_tensor("ids", p.ids, kIndexTypes, 1, 1, where));
-  FOVEA_TRY(check_tensor("table", p.table, kWeightTypes, 2, 2, where));
+  FOVEA_TRY(check_tensor("table", p.table, kWeightTypes.values, 2, 2, where));
   FOVEA_TRY(check_tensor("out", p.out, kFloatTypes, 2, 2, where));
   FOVEA_TRY(check_dim("out", p.out, 0, p.ids.shape[0], "ids.shape[0]"));
   FOVEA_TRY(check_dim("out", p.out, 1, p.table.shape[1], "table.shape[1]"));

@@ -9,7 +9,7 @@ Status MatmulOp::check(const Params& p, const Caps& caps, Spec& spec) {
   FOVEA_TRY(check_struct("params", &p));
   const Place where = place(caps);
   FOVEA_TRY(check_tensor("x", p.x, kFloatTypes, 2, 2, where));
-  FOVEA_TRY(check_tensor("w", p.w, kWeightTypes, 2, 2, where));
+  FOVEA_TRY(check_tensor("w", p.w, kWeightTypes.values, 2, 2, where));
   FOVEA_TRY(check_dim("w", p.w, 1, p.x.shape[1], "x.shape[1]"));
   if (present(p.bias)) {
     FOVEA_TRY(check_tensor("bias", p.bias, kFloatTypes, 1, 1, where));

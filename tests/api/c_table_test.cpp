@@ -122,6 +122,8 @@ TEST(CInterface, NamesOfEveryRowAndOfNone) {
     EXPECT_EQ(fovea_dtype_bytes(none, 32), -1);
   }
   EXPECT_EQ(fovea_dtype_bytes(FOVEA_Q8_0, 33), -1);
+  EXPECT_EQ(fovea_dtype_bytes(FOVEA_Q6_K, 512), 420);
+  EXPECT_EQ(fovea_dtype_bytes(FOVEA_Q6_K, 128), -1);
   EXPECT_EQ(fovea_dtype_bytes(FOVEA_F32, -1), -1);
   EXPECT_EQ(fovea_dtype_bytes(FOVEA_F32, INT64_MAX), -1) << "more bytes than 64 bits count";
 }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <cstring>
+#include <numeric>
 
 #include "fovea/fovea.hpp"
 #include "ops/weight_box.h"
@@ -9,6 +13,7 @@
 #include "support/backends.h"
 #include "support/check.h"
 #include "support/tensors.h"
+#include "support/weight_fixtures.h"
 
 namespace {
 
@@ -36,10 +41,11 @@ TEST(Embed, RowsOfEveryTypeToTheBit) {
     Rng rng = test_rng();
     for (const int32_t type : kWeightDtypes) {
       for (const int32_t out_type : kFloatDtypes) {
-        for (const int64_t n : {int64_t{32}, int64_t{288}, is_block(type) ? int64_t{544} : rng.integer(1, 300)}) {
+        const int64_t block = block_of(type);
+        for (const int64_t n : {is_block(type) ? block : int64_t{32}, (rng.integer(1, 300) + block) / block * block}) {
           SCOPED_TRACE(::testing::Message() << fovea_dtype_name(type) << " n " << n << ' ' << seed_note());
           constexpr int64_t kVocab = 37;
-          const WeightBox table(rng, type, kVocab, n, rng.pick({0, 32}), rng.pick({Place::begin, Place::end}));
+          const WeightBox table(rng, type, kVocab, n, rng.pick({0, 1}) * block, rng.pick({Place::begin, Place::end}));
           std::vector<int64_t> ids;
           for (int i = 0; i < 100; ++i) ids.push_back(rng.integer(0, kVocab - 1));
           const TensorBox id_box = indices(ids, rng.pick({FOVEA_I32, FOVEA_I64}), {}, {.lead = rng.integer(0, 2)});
@@ -50,6 +56,44 @@ TEST(Embed, RowsOfEveryTypeToTheBit) {
           ASSERT_TRUE(result) << result.message;
           EXPECT_TRUE(within(out, expected(table.values(), ids, n, scale, out_type), 0));
           EXPECT_TRUE(out.outside_untouched());
+        }
+      }
+    }
+  }
+}
+
+int32_t dtype_named(const std::string& name) {
+  for (const BlockLayout& layout : kBlockLayouts) {
+    std::string upper = fovea_dtype_name(layout.dtype);
+    std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
+    if (upper == name) return layout.dtype;
+  }
+  return FOVEA_DTYPE_NONE;
+}
+
+// Infinite, subnormal and negative scales too: the values of the package `gguf`, from any byte on; any NaN is one.
+TEST(Embed, BlocksOfTheFixturesToTheBit) {
+  for (const Backend& b : backends()) {
+    for (const WeightFixture& f : weight_fixtures(FOVEA_SOURCE_DIR)) {
+      for (const int64_t lead : {0, 1}) {
+        SCOPED_TRACE(::testing::Message() << b.name << ' ' << f.name << " lead " << lead);
+        const int64_t rows = f.blocks, n = f.weights;
+        const Guarded memory(f.data.size() + static_cast<size_t>(lead), Place::end);
+        std::memcpy(memory.data() + lead, f.data.data(), f.data.size());
+        std::vector<int64_t> ids(f.blocks);
+        std::iota(ids.begin(), ids.end(), 0);
+        TensorBox out(FOVEA_F32, {rows, n});
+        const Result result =
+            run(b.context, EmbedParams{.ids = indices(ids),
+                                       .table = fovea::tensor(memory.data() + lead, dtype_named(f.name), {rows, n}),
+                                       .out = out});
+        ASSERT_TRUE(result) << result.message;
+        const std::vector<std::byte> bits = out.bits();
+        for (size_t i = 0; i < f.values.size(); ++i) {
+          const auto* have = reinterpret_cast<const float*>(bits.data()) + i;
+          if (std::isnan(f.values[i]) && std::isnan(*have)) continue;
+          ASSERT_EQ(std::memcmp(have, &f.values[i], sizeof(float)), 0)
+              << "weight " << i << " is " << *have << ", wanted " << f.values[i];
         }
       }
     }

@@ -47,8 +47,7 @@ void check(const Context& context, Rng& rng, const Case& c) {
     bias = TensorBox(c.bias, {c.n}, {.lead = rng.integer(0, 3)});
     bias.fill([&](int64_t) { return rng.normal() * 3; });
   }
-  const int64_t unit = is_block(c.w) ? 32 : 1;
-  const WeightBox w(rng, c.w, c.n, c.k, rng.pick({0, 0, 1, 3}) * unit, rng.pick({Place::begin, Place::end}));
+  const WeightBox w(rng, c.w, c.n, c.k, rng.pick({0, 0, 1, 3}) * block_of(c.w), rng.pick({Place::begin, Place::end}));
   const Result result = run(context, MatmulParams{.x = x, .w = w.view(), .bias = bias, .out = out});
   ASSERT_EQ(result.code, FOVEA_OK) << result.message;
   const auto want =
@@ -63,8 +62,8 @@ TEST(Matmul, MatchesTheReferenceForEveryTypeAndTail) {
     Rng rng = test_rng();
     for (const int32_t w : kWeightDtypes) {
       for (const int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 11, 47, 48, 49, 97}) {
-        Case c{.m = m, .n = rng.integer(1, 40), .k = rng.integer(1, 20) * 32, .w = w};
-        if (!is_block(w)) c.k = rng.integer(1, 600);
+        Case c{.m = m, .n = rng.integer(1, 40), .k = rng.integer(1, 600), .w = w};
+        if (is_block(w)) c.k = (c.k + block_of(w)) / block_of(w) * block_of(w);
         c.x = rng.pick({FOVEA_F32, FOVEA_F16, FOVEA_BF16});
         c.out = rng.pick({FOVEA_F32, FOVEA_F16, FOVEA_BF16});
         c.bias = rng.pick({FOVEA_DTYPE_NONE, FOVEA_F32, FOVEA_F16, FOVEA_BF16});
@@ -120,7 +119,8 @@ TEST(Matmul, RowBitsDoNotDependOnBatchOrThreads) {
     SCOPED_TRACE(b.name);
     Rng rng = test_rng();
     for (const int32_t type : kWeightDtypes) {
-      constexpr int64_t kM = 101, kN = 83, kK = 544;
+      constexpr int64_t kM = 101, kN = 83;
+      const int64_t kK = block_of(type) == 256 ? 512 : 544;
       const WeightBox w(rng, type, kN, kK);
       TensorBox x(FOVEA_F32, {kM, kK}), all(FOVEA_F32, {kM, kN});
       x.fill([&](int64_t) { return rng.normal(); });
@@ -146,11 +146,12 @@ TEST(Matmul, WeightsOfEveryTypeAreExact) {
     SCOPED_TRACE(b.name);
     Rng rng = test_rng();
     for (const int32_t type : kWeightDtypes) {
-      constexpr int64_t kN = 9, kK = 96;
+      constexpr int64_t kN = 9;
+      const int64_t kK = block_of(type) == 256 ? 256 : 96;
       const WeightBox w(rng, type, kN, kK);
       const std::vector<double> values = w.values();
       TensorBox x(FOVEA_F32, {kK, kK}), out(FOVEA_F32, {kK, kN});
-      x.fill([](int64_t i) { return i / kK == i % kK ? 1.0 : 0.0; });
+      x.fill([&](int64_t i) { return i / kK == i % kK ? 1.0 : 0.0; });
       ASSERT_TRUE(run(b.context, MatmulParams{.x = x, .w = w.view(), .out = out}));
       std::vector<double> want;
       for (int64_t i = 0; i < kK * kN; ++i) {
@@ -168,13 +169,13 @@ TEST(Matmul, AnyAlignment) {
     for (const int32_t type : kWeightDtypes) {
       for (const int64_t lead : {1, 2, 3, 5}) {
         const int64_t bytes = is_block(type) ? lead : lead * fovea::oracle::bytes_of(type);
-        const WeightBox w(rng, type, 11, 64, 0, Place::begin, bytes);
-        TensorBox x(FOVEA_BF16, {2, 64}, {.lead = lead}),
-            out(FOVEA_F32, {2, 11}, {.lead = lead, .place = Place::begin});
+        const int64_t k = block_of(type) == 256 ? 256 : 64;
+        const WeightBox w(rng, type, 11, k, 0, Place::begin, bytes);
+        TensorBox x(FOVEA_BF16, {2, k}, {.lead = lead}), out(FOVEA_F32, {2, 11}, {.lead = lead, .place = Place::begin});
         x.fill([&](int64_t) { return rng.normal(); });
         ASSERT_TRUE(run(b.context, MatmulParams{.x = x, .w = w.view(), .out = out}));
-        const auto want = fovea::oracle::matmul64(x.values(), w.values(), {}, 2, 11, 64);
-        EXPECT_TRUE(within(out, want.out, bounds(want, 64, FOVEA_F32)));
+        const auto want = fovea::oracle::matmul64(x.values(), w.values(), {}, 2, 11, k);
+        EXPECT_TRUE(within(out, want.out, bounds(want, k, FOVEA_F32)));
       }
     }
   }
@@ -240,12 +241,17 @@ TEST(Matmul, ErrorsNameTheArgument) {
     return result.message;
   };
   EXPECT_EQ(message([&](auto& p) { p.w.shape[1] = 32; }), "w.shape[1] is 32: must be 64 (x.shape[1])");
-  EXPECT_EQ(message([&](auto& p) { p.w.dtype = FOVEA_E4M3; }), "w is e4m3: must be one of f32, f16, bf16, q4_1, q8_0");
+  EXPECT_EQ(
+      message([&](auto& p) { p.w.dtype = FOVEA_E4M3; }),
+      "w is e4m3: must be one of f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, "
+      "mxfp4");
   EXPECT_EQ(message([&](auto& p) { p.x.dtype = FOVEA_I32; }), "x is i32: must be one of f32, f16, bf16");
   EXPECT_EQ(message([&](auto& p) { p.bias = bias; }), "bias.shape[0] is 7: must be 8 (w.shape[0])");
   EXPECT_EQ(message([&](auto& p) { p.out.shape[0] = 3; }), "out.shape[0] is 3: must be 2 (x.shape[0])");
   EXPECT_EQ(message([&](auto& p) { p.out.stride[0] = 0; }), "out.stride[0] is 0: an output must not repeat elements");
   EXPECT_EQ(message([&](auto& p) { p.w.stride[0] = 48; }), "w.stride[0] is 48: must be a multiple of the block of 32");
+  EXPECT_EQ(message([&](auto& p) { p.w.dtype = FOVEA_Q4_K; }),
+            "w.shape[1] is 64: must be a multiple of the block of 256");
   EXPECT_EQ(message([&](auto& p) { p.x.data = nullptr; }), "x.data is null: a call needs its memory");
   EXPECT_TRUE(out.memory().all(kPoison)) << "written in spite of an error";
 }

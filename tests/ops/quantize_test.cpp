@@ -19,12 +19,6 @@ using namespace fovea::test;
 using fovea::QuantizeParams;
 using fovea::Result;
 
-int64_t block_of(int32_t type) {
-  int64_t n = 1;
-  while (fovea_dtype_bytes(type, n) < 0) ++n;
-  return n;
-}
-
 // Those of the weights that the operation makes.
 std::vector<int32_t> block_types() {
   std::vector<int32_t> types;
@@ -55,7 +49,8 @@ class BlockBox {
   std::vector<double> values() const {
     std::vector<double> all;
     for (int64_t i = 0; i < n_; ++i) {
-      for (int64_t j = 0; j < k_; ++j) all.push_back(fovea::oracle::weight64(type_, row(i), j));
+      const std::vector<double> row_values = fovea::oracle::weights64(type_, row(i), k_);
+      all.insert(all.end(), row_values.begin(), row_values.end());
     }
     return all;
   }

@@ -4,21 +4,44 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "fovea/fovea.hpp"
-#include "oracle/matmul64.h"
 #include "oracle/numbers.h"
+#include "oracle/weights64.h"
 #include "support/guarded.h"
 #include "support/random.h"
 
 namespace fovea::test {
 
-inline constexpr int32_t kWeightDtypes[] = {FOVEA_F32, FOVEA_F16, FOVEA_BF16, FOVEA_Q4_1, FOVEA_Q8_0};
+// A block type, its weights, and where its f16 scales (and minimums) stand in a block, in bytes; -1: none.
+struct BlockLayout {
+  int32_t dtype;
+  int64_t weights;
+  int scales[2];
+};
+inline constexpr BlockLayout kBlockLayouts[] = {
+    {FOVEA_Q4_0, 32, {0, -1}}, {FOVEA_Q4_1, 32, {0, 2}},     {FOVEA_Q5_0, 32, {0, -1}},    {FOVEA_Q5_1, 32, {0, 2}},
+    {FOVEA_Q8_0, 32, {0, -1}}, {FOVEA_Q2_K, 256, {80, 82}},  {FOVEA_Q3_K, 256, {108, -1}}, {FOVEA_Q4_K, 256, {0, 2}},
+    {FOVEA_Q5_K, 256, {0, 2}}, {FOVEA_Q6_K, 256, {208, -1}}, {FOVEA_IQ4_NL, 32, {0, -1}},  {FOVEA_MXFP4, 32, {-1, -1}},
+};
+inline constexpr int32_t kWeightDtypes[] = {FOVEA_F32,  FOVEA_F16,  FOVEA_BF16, FOVEA_Q4_0,   FOVEA_Q4_1,
+                                            FOVEA_Q5_0, FOVEA_Q5_1, FOVEA_Q8_0, FOVEA_Q2_K,   FOVEA_Q3_K,
+                                            FOVEA_Q4_K, FOVEA_Q5_K, FOVEA_Q6_K, FOVEA_IQ4_NL, FOVEA_MXFP4};
 inline constexpr int32_t kFloatDtypes[] = {FOVEA_F32, FOVEA_F16, FOVEA_BF16};
 
+inline const BlockLayout* block_layout(int32_t dtype) {
+  const auto* found = std::find_if(std::begin(kBlockLayouts), std::end(kBlockLayouts),
+                                   [&](const BlockLayout& layout) { return layout.dtype == dtype; });
+  return found == std::end(kBlockLayouts) ? nullptr : found;
+}
 inline bool is_block(int32_t dtype) {
-  return dtype == FOVEA_Q4_1 || dtype == FOVEA_Q8_0;
+  return block_layout(dtype) != nullptr;
+}
+// Weights that are stored together.
+inline int64_t block_of(int32_t dtype) {
+  return is_block(dtype) ? block_layout(dtype)->weights : 1;
 }
 
 // [rows, k] with `pad` elements (whole blocks of a block type) of poison after each row but the last, and `lead` bytes
@@ -38,23 +61,28 @@ class WeightBox {
   std::vector<double> values() const {
     std::vector<double> all;
     for (int64_t r = 0; r < rows_; ++r) {
-      for (int64_t i = 0; i < k_; ++i) all.push_back(oracle::weight64(dtype_, row(r), i));
+      const std::vector<double> row_values = oracle::weights64(dtype_, row(r), k_);
+      all.insert(all.end(), row_values.begin(), row_values.end());
     }
     return all;
   }
 
  private:
-  // Block types: random codes under a scale and a minimum of both signs.
+  // Block types: random codes under scales and minimums of both signs.
   void fill(Rng& rng, std::byte* p) const {
-    if (!is_block(dtype_)) {
+    const BlockLayout* layout = block_layout(dtype_);
+    if (layout == nullptr) {
       const int64_t size = oracle::bytes_of(dtype_);
       for (int64_t i = 0; i < k_; ++i) oracle::encode(dtype_, p + i * size, rng.normal());
       return;
     }
-    for (int64_t i = 0; i < k_; i += 32, p += fovea_dtype_bytes(dtype_, 32)) {
-      std::generate_n(p, fovea_dtype_bytes(dtype_, 32), [&] { return static_cast<std::byte>(rng.bits()); });
-      oracle::encode(FOVEA_F16, p, rng.normal() * (dtype_ == FOVEA_Q4_1 ? 0.1 : 0.01));
-      if (dtype_ == FOVEA_Q4_1) oracle::encode(FOVEA_F16, p + 2, rng.normal());
+    const int64_t bytes = fovea_dtype_bytes(dtype_, layout->weights);
+    for (int64_t i = 0; i < k_; i += layout->weights, p += bytes) {
+      std::generate_n(p, bytes, [&] { return static_cast<std::byte>(rng.bits()); });
+      for (const int at : layout->scales) {
+        if (at >= 0) oracle::encode(FOVEA_F16, p + at, rng.normal() * 0.1);
+      }
+      if (dtype_ == FOVEA_MXFP4) *p = static_cast<std::byte>(rng.integer(120, 130));
     }
   }
 

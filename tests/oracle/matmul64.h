@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products in fp64 and the weights of block types, decoded from their layout.
+// Matrix products in fp64.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 namespace fovea::oracle {
-
-// Weight k of a packed row: an element type, q4_1 or q8_0.
-double weight64(int32_t dtype, const void* row, int64_t k);
 
 struct Product {
   std::vector<double> out;        // [m, n]

@@ -1,28 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weight types of matmul and embed, and one weight of a row: the definition that fast paths are tested against.
-// A block type is one header here and one row in each list below. Freestanding.
+// The block types of weights, and one weight of a row: the definition that fast paths are tested against. A block type
+// is one struct of a family's header and one name in BlockTypes. Freestanding.
 #pragma once
 
 #include "shared/view.h"
-#include "shared/weights/q4_1.h"
-#include "shared/weights/q8_0.h"
+#include "shared/weights/k_blocks.h"
+#include "shared/weights/linear_blocks.h"
+#include "shared/weights/table_blocks.h"
 
 namespace fovea {
 
-inline constexpr int kWeightTypes[] = {
-    static_cast<int>(Dtype::f32),  static_cast<int>(Dtype::f16),  static_cast<int>(Dtype::bf16),
-    static_cast<int>(Dtype::q4_1), static_cast<int>(Dtype::q8_0),
-};
+template <class... Blocks>
+struct BlockList {
+  static_assert(((dtype_block(Blocks::kType) == Blocks::kWeights) && ...));
+  static_assert(((dtype_block_bytes(Blocks::kType) == Blocks::kBytes) && ...));
 
-static_assert(dtype_block(Dtype::q4_1) == Q4_1::kWeights && dtype_block_bytes(Dtype::q4_1) == Q4_1::kBytes);
-static_assert(dtype_block(Dtype::q8_0) == Q8_0::kWeights && dtype_block_bytes(Dtype::q8_0) == Q8_0::kBytes);
+  // Calls body(Block()) with the block type of `type`; false where it is none.
+  template <class Body>
+  static constexpr bool with(Dtype type, const Body& body) {
+    return ((type == Blocks::kType && (body(Blocks()), true)) || ...);
+  }
+};
+using BlockTypes = BlockList<Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, MXFP4>;
+
+// The types of weights of matmul and embed, for their checks.
+template <class... Blocks>
+struct WeightTypes {
+  static constexpr int kCount = 3 + static_cast<int>(sizeof...(Blocks));
+  int values[kCount] = {static_cast<int>(Dtype::f32), static_cast<int>(Dtype::f16), static_cast<int>(Dtype::bf16),
+                        static_cast<int>(Blocks::kType)...};
+  constexpr explicit WeightTypes(BlockList<Blocks...>) {}
+};
+inline constexpr WeightTypes kWeightTypes{BlockTypes()};
 
 // Weight k of a row of packed weights.
 inline float weight_at(const void* row, Dtype type, i64_t k) {
   const auto* bytes = static_cast<const u8_t*>(row);
-  if (type == Dtype::q4_1) return Q4_1::weight(bytes + k / Q4_1::kWeights * Q4_1::kBytes, k % Q4_1::kWeights);
-  if (type == Dtype::q8_0) return Q8_0::weight(bytes + k / Q8_0::kWeights * Q8_0::kBytes, k % Q8_0::kWeights);
-  return float_at(static_cast<const char*>(row) + k * dtype_block_bytes(type), type);
+  float weight = 0;
+  const bool block = BlockTypes::with(type, [&](auto b) {
+    using Block = decltype(b);
+    weight = Block::weight(bytes + k / Block::kWeights * Block::kBytes, static_cast<int>(k % Block::kWeights));
+  });
+  return block ? weight : float_at(static_cast<const char*>(row) + k * dtype_block_bytes(type), type);
 }
 
 }  // namespace fovea

@@ -44,6 +44,11 @@ inline void DecodeBlock(Q8_0, const u8_t* block, float* out) {
 }
 
 template <class Block>
+void DecodeBlock(Block, const u8_t* block, float* out) {
+  for (int i = 0; i < Block::kWeights; ++i) out[i] = Block::weight(block, i);
+}
+
+template <class Block>
 HWY_INLINE void DecodeBlocks(Block block, const char* row, i64_t first, i64_t count, float* out) {
   const auto* p = reinterpret_cast<const u8_t*>(row) + first / Block::kWeights * Block::kBytes;
   for (i64_t i = 0; i < count; i += Block::kWeights, p += Block::kBytes) DecodeBlock(block, p, out + i);
@@ -52,8 +57,7 @@ HWY_INLINE void DecodeBlocks(Block block, const char* row, i64_t first, i64_t co
 // Weights [first, first + count) of a row; both are whole blocks. `out` has room for whole vectors: what is beyond
 // `count` in the last one becomes 0.
 inline void DecodeWeights(Dtype type, const char* row, i64_t first, i64_t count, float* out) {
-  if (type == Dtype::q4_1) return DecodeBlocks(Q4_1(), row, first, count, out);
-  if (type == Dtype::q8_0) return DecodeBlocks(Q8_0(), row, first, count, out);
+  if (BlockTypes::with(type, [&](auto block) { DecodeBlocks(block, row, first, count, out); })) return;
   const F32Tag d;
   WithFloatType(type, [&](auto t) {
     using Raw = typename decltype(t)::Raw;
