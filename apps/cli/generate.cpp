@@ -131,7 +131,7 @@ Command add_generate(CLI::App& app) {
         ->check([](const std::string& text) { return text == "nan" || text == "-nan" ? "must be a number" : ""; })
         ->capture_default_str();
   };
-  c->add_option("--model", o->model, "GGUF file of a Llama-architecture model; required")->type_name("FILE");
+  c->add_option("--model", o->model, "GGUF file of a model of the Llama family; required")->type_name("FILE");
   CLI::Option* prompt = c->add_option("--prompt", o->prompt, "the prompt");
   c->add_option("--prompts", o->prompts_file, "file with a prompt on each line; all are answered together")
       ->type_name("FILE");

@@ -177,7 +177,7 @@ Command add_perplexity(CLI::App& app) {
         ->capture_default_str();
   };
   PerplexityOptions& p = o->perplexity;
-  c->add_option("--model", o->model, "GGUF file of a Llama-architecture model; required")->type_name("FILE");
+  c->add_option("--model", o->model, "GGUF file of a model of the Llama family; required")->type_name("FILE");
   c->add_option("--text", o->text, "the text, UTF-8; required")->type_name("FILE");
   c->add_option("--kv", o->formats, "formats, the others compared with the first: " + kv_format_names())
       ->type_name("A,B,..")

@@ -11,7 +11,23 @@
 namespace fovea::app {
 namespace {
 
-constexpr std::string_view kArchitecture = "llama";
+// Architectures that are this graph, and how their files have Q and K: llama's with rows permuted for rotation of
+// adjacent pairs, the others as they were trained.
+struct Architecture {
+  std::string_view name;
+  int32_t rope_style;
+};
+constexpr Architecture kArchitectures[] = {{"llama", FOVEA_ROPE_GPTJ}, {"qwen2", FOVEA_ROPE_NEOX}};
+
+const Architecture& find_architecture(const Gguf& file) {
+  const std::string_view wanted = file.get_string("general.architecture");
+  std::string names;
+  for (const Architecture& a : kArchitectures) {
+    if (a.name == wanted) return a;
+    names += (names.empty() ? "" : ", ") + std::string(a.name);
+  }
+  throw Error(file.name() + ": architecture '" + std::string(wanted) + "' is not supported, only " + names);
+}
 
 struct WeightType {
   uint32_t gguf;
@@ -30,19 +46,19 @@ int64_t bytes_of(const Tensor& t) {
   return fovea_dtype_bytes(t.dtype, t.rank == 1 ? t.shape[0] : t.shape[0] * t.shape[1]);
 }
 
-std::string key(std::string_view name) {
-  return std::string(kArchitecture) + "." + std::string(name);
-}
-
 }  // namespace
 
 Model::Model(Gguf file) : file_(std::move(file)) {
-  if (const std::string_view arch = file_.get_string("general.architecture"); arch != kArchitecture) {
-    throw Error(file_.name() + ": architecture '" + std::string(arch) + "' is not supported, only llama");
-  }
+  const Architecture& architecture = find_architecture(file_);
+  architecture_ = architecture.name;
+  rope_.style = architecture.rope_style;
   read_config();
   read_rope();
   read_weights();
+}
+
+std::string Model::key(std::string_view name) const {
+  return architecture_ + "." + std::string(name);
 }
 
 void Model::read_config() {
@@ -75,9 +91,7 @@ void Model::read_config() {
   }
 }
 
-// llama-arch files hold Q and K with their rows permuted for rotation of adjacent pairs.
 void Model::read_rope() {
-  rope_.style = FOVEA_ROPE_GPTJ;
   const uint64_t rotary = file_.get_uint(key("rope.dimension_count"), static_cast<uint64_t>(config_.d_k));
   rope_.rotary_dim = static_cast<int32_t>(std::min<uint64_t>(rotary, 1u << 20));
   rope_.theta = file_.get_float(key("rope.freq_base"), 10000.0);
@@ -163,8 +177,8 @@ void Model::read_weights() {
   }
   // A tensor this graph knows nothing of would change the answers: better no answer than a wrong one.
   if (used_ != file_.tensors().size()) {
-    throw Error(file_.name() + ": has " + std::to_string(file_.tensors().size()) + " tensors, the llama graph uses " +
-                std::to_string(used_) + " of them; this variant is not supported");
+    throw Error(file_.name() + ": has " + std::to_string(file_.tensors().size()) + " tensors, the " + architecture_ +
+                " graph uses " + std::to_string(used_) + " of them; this variant is not supported");
   }
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights of a Llama-architecture GGUF file as tensors that Fovea's operations take. Nothing is copied or
+// The weights of a GGUF file of the Llama family as tensors that Fovea's operations take. Nothing is copied or
 // converted, unless it is to be quantised: every tensor points into the mapped file.
 #pragma once
 
 #include <cstddef>
 #include <fovea/fovea.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gguf.h"
@@ -58,6 +59,7 @@ class Model {
   const RopeConfig& rope() const { return rope_; }
 
  private:
+  std::string key(std::string_view name) const;  // of metadata: "llama.block_count"
   void read_config();
   void read_rope();
   void read_weights();
@@ -66,6 +68,7 @@ class Model {
   void quantize_matrix(const Context& context, int32_t type, const std::string& name, Tensor& matrix);
 
   Gguf file_;
+  std::string architecture_;
   ModelConfig config_;
   std::vector<LayerWeights> layers_;
   Tensor embedding_, output_norm_, output_;

@@ -99,7 +99,8 @@ TEST(Cli, FaultsAreOneLineAndExitCode2) {
   expect_fault({"generate", "--model", folder.path + "/none", "--prompt", "x"}, "none: cannot open: No such file");
   expect_fault({"generate", "--model", folder.path, "--prompt", "x"}, "not a regular file");
   expect_fault({"generate", "--model", text, "--prompt", "x"}, "not a GGUF file");
-  expect_fault({"generate", "--model", other, "--prompt", "x"}, "architecture 'mamba' is not supported");
+  expect_fault({"generate", "--model", other, "--prompt", "x"},
+               "architecture 'mamba' is not supported, only llama, qwen2");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--top-p", "1.5"}, "--top-p");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--top-p", "0.5"}, "--top-p: has no effect");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--seed", "5"}, "--seed: has no effect");

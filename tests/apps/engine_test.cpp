@@ -84,6 +84,9 @@ TEST(Engine, SlidingWindow) {
 TEST(Engine, RopeFactorsFromTheFile) {
   expect_near_reference({.rope_freqs = true}, FOVEA_CODEC_F32, 1e-5);
 }
+TEST(Engine, Qwen2TurnsHalves) {
+  expect_near_reference({.biases = true, .architecture = "qwen2"}, FOVEA_CODEC_F32, 1e-5);
+}
 TEST(Engine, NarrowCaches) {
   expect_near_reference({}, FOVEA_CODEC_F16, 3e-3);
   expect_near_reference({}, FOVEA_CODEC_BF16, 3e-2);

@@ -17,6 +17,7 @@ struct TinyConfig {
   int layers = 2, hidden = 32, heads = 6, kv_heads = 2, d = 8, ffn = 48, vocab = 261, context = 48;
   bool tied = true, biases = false, rope_freqs = false;
   int window = 0;
+  std::string architecture = "llama";  // or qwen2, which turns the two halves of a head
   double theta = 10000.0, eps = 1e-5;
 };
 
@@ -54,20 +55,21 @@ class TinyModel {
   GgufWriter writer() const {
     const TinyConfig& c = config_;
     GgufWriter w;
-    const auto u32 = [&](const char* key, int value) { w.u32(key, static_cast<uint32_t>(value)); };
-    w.string("general.architecture", "llama");
-    u32("llama.block_count", c.layers);
-    u32("llama.embedding_length", c.hidden);
-    u32("llama.attention.head_count", c.heads);
-    u32("llama.attention.head_count_kv", c.kv_heads);
-    u32("llama.attention.key_length", c.d);
-    u32("llama.attention.value_length", c.d);
-    u32("llama.rope.dimension_count", c.d);
-    u32("llama.feed_forward_length", c.ffn);
-    u32("llama.context_length", c.context);
-    if (c.window > 0) u32("llama.attention.sliding_window", c.window);
-    w.f32("llama.rope.freq_base", static_cast<float>(c.theta));
-    w.f32("llama.attention.layer_norm_rms_epsilon", static_cast<float>(c.eps));
+    const auto u32 = [&](const char* key, int value) { w.u32(c.architecture + key, static_cast<uint32_t>(value)); };
+    const auto f32 = [&](const char* key, double value) { w.f32(c.architecture + key, static_cast<float>(value)); };
+    w.string("general.architecture", c.architecture);
+    u32(".block_count", c.layers);
+    u32(".embedding_length", c.hidden);
+    u32(".attention.head_count", c.heads);
+    u32(".attention.head_count_kv", c.kv_heads);
+    u32(".attention.key_length", c.d);
+    u32(".attention.value_length", c.d);
+    u32(".rope.dimension_count", c.d);
+    u32(".feed_forward_length", c.ffn);
+    u32(".context_length", c.context);
+    if (c.window > 0) u32(".attention.sliding_window", c.window);
+    f32(".rope.freq_base", c.theta);
+    f32(".attention.layer_norm_rms_epsilon", c.eps);
     add_tokenizer(&w);
     for (const auto& [name, values] : tensors_) {
       std::vector<uint64_t> dims = {values.size()};
@@ -129,17 +131,19 @@ class TinyModel {
     }
     return out;
   }
-  // Adjacent pairs turn by position * theta^(-2i/d).
+  // Pair i of a head turns by position * theta^(-2i/d); a pair is two neighbours, or in qwen2 one of each half.
   void rotate(std::vector<double>* x, size_t position) const {
     const auto d = static_cast<size_t>(config_.d);
-    for (size_t i = 0; i < x->size(); i += 2) {
-      const size_t pair = i % d / 2;
+    const bool halves = config_.architecture == "qwen2";
+    for (size_t place = 0; place < x->size() / 2; ++place) {
+      const size_t pair = place % (d / 2), head = place / (d / 2) * d;
+      const size_t first = head + (halves ? pair : 2 * pair), second = first + (halves ? d / 2 : 1);
       double angle =
           static_cast<double>(position) * std::pow(config_.theta, -2.0 * static_cast<double>(pair) / config_.d);
       if (config_.rope_freqs) angle /= static_cast<double>(at("rope_freqs.weight")[pair]);
-      const double a = (*x)[i], b = (*x)[i + 1];
-      (*x)[i] = a * std::cos(angle) - b * std::sin(angle);
-      (*x)[i + 1] = a * std::sin(angle) + b * std::cos(angle);
+      const double a = (*x)[first], b = (*x)[second];
+      (*x)[first] = a * std::cos(angle) - b * std::sin(angle);
+      (*x)[second] = a * std::sin(angle) + b * std::cos(angle);
     }
   }
 
