@@ -29,12 +29,18 @@ const Architecture& find_architecture(const Gguf& file) {
   throw Error(file.name() + ": architecture '" + std::string(wanted) + "' is not supported, only " + names);
 }
 
+// Element types of weights and every block type, by the names that both tables have.
 struct WeightType {
-  uint32_t gguf;
+  std::string_view gguf;
   int32_t dtype;
+  bool taken;
 };
 constexpr WeightType kWeightTypes[] = {
-    {0, FOVEA_F32}, {1, FOVEA_F16}, {30, FOVEA_BF16}, {3, FOVEA_Q4_1}, {8, FOVEA_Q8_0}};
+#define FOVEA_DTYPE(name, NAME, value, block, bytes) \
+  {#NAME, value, (block) > 1 || (value) == FOVEA_F32 || (value) == FOVEA_F16 || (value) == FOVEA_BF16},
+#include "fovea/dtypes.def"
+#undef FOVEA_DTYPE
+};
 
 std::string shape_text(std::span<const int64_t> shape) {
   std::string out = "[";
@@ -132,13 +138,13 @@ Tensor Model::find(const std::string& name, std::vector<int64_t> shape) {
                 shape_text(shape));
   }
   for (const WeightType& type : kWeightTypes) {
-    if (type.gguf != found->type->id) continue;
+    if (!type.taken || type.gguf != found->type->name) continue;
     return shape.size() == 1 ? tensor(found->data, type.dtype, {shape[0]})
                              : tensor(found->data, type.dtype, {shape[0], shape[1]});
   }
   std::string allowed;
   for (const WeightType& type : kWeightTypes) {
-    allowed += (allowed.empty() ? "" : ", ") + std::string(find_tensor_type(type.gguf)->name);
+    if (type.taken) allowed += (allowed.empty() ? "" : ", ") + std::string(type.gguf);
   }
   throw Error(file_.name() + ": tensor '" + name + "' has type " + std::string(found->type->name) + ", supported are " +
               allowed);

@@ -285,7 +285,11 @@ TEST(Model, FaultyFilesAreNamed) {
   EXPECT_EQ(message(with_tensor("blk.0.attn_k.weight", [](auto* t) { std::swap(t->dims[0], t->dims[1]); })),
             "m: tensor 'blk.0.attn_k.weight' has shape [32, 16], wanted [16, 32]");
   EXPECT_EQ(message(with_tensor("blk.0.attn_k.weight", [](auto* t) { t->type = 26; })),
-            "m: tensor 'blk.0.attn_k.weight' has type I32, supported are F32, F16, BF16, Q4_1, Q8_0");
+            "m: tensor 'blk.0.attn_k.weight' has type I32, supported are F32, F16, BF16, Q4_1, Q8_0, Q4_0, Q5_0, Q5_1, "
+            "Q2_K, Q3_K, "
+            "Q4_K, Q5_K, Q6_K, IQ4_NL, MXFP4");
+  EXPECT_EQ(message(with_tensor("blk.0.ffn_up.weight", [](auto* t) { t->type = 99; })).substr(0, 53),
+            "m: tensor 'blk.0.ffn_up.weight' has unknown type 99 (");
   test::GgufWriter w = good;
   w.tensor("blk.0.attn_q_norm.weight", {8}, 0, std::string(32, '\0'));
   EXPECT_NE(message(w).find("this variant is not supported"), std::string::npos);
