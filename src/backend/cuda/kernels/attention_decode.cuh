@@ -127,8 +127,7 @@ inline void start_q(const AttentionCudaArgs& g, DecodeShared& shared, const Deco
 }
 
 // Tiles [first, last) of segment s.
-template <bool by_key>
-inline void run_tiles(const AttentionCudaArgs& g, DecodeShared& shared, const DecodeTask& task, int s,
+inline void run_tiles(bool by_key, const AttentionCudaArgs& g, DecodeShared& shared, const DecodeTask& task, int s,
                       const StepRules& rules, int first, int last, Output& o, RowState& state) {
   using Stage = KeyStage<kKeys, 1>;
   const AttentionArgs& a = g.a;
@@ -162,8 +161,8 @@ inline void run_tiles(const AttentionCudaArgs& g, DecodeShared& shared, const De
     next = find_key<Stage>(shared.source, key_of(ahead + 1));
     const int key = key_of(t);
     if (t < first || key >= any_hi || key + kKeys <= any_lo) continue;
-    attend_step<by_key>(a, shared.request, s, rules, rows, shared.stage[warp][t % kStages], q, key, full_lo, full_hi,
-                        task.v_dim, o, state);
+    attend_step(by_key, a, shared.request, s, rules, rows, shared.stage[warp][t % kStages], q, key, full_lo, full_hi,
+                task.v_dim, o, state);
   }
   family::wait<0>();
   __syncwarp();
@@ -194,12 +193,7 @@ inline float attend_tiles(const AttentionCudaArgs& g, DecodeShared& shared, cons
     }
     if (s == 0) family::wait<0>();  // Q
     __syncthreads();
-    if (begin >= end) continue;
-    if (by_key) {
-      run_tiles<true>(g, shared, task, s, rules, begin, end, o, state);
-    } else {
-      run_tiles<false>(g, shared, task, s, rules, begin, end, o, state);
-    }
+    if (begin < end) run_tiles(by_key, g, shared, task, s, rules, begin, end, o, state);
   }
   return to_log2;
 }

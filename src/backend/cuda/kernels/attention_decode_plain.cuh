@@ -101,8 +101,7 @@ inline Line find_piece(const AttentionCudaArgs& g, DecodeShared& shared, int uni
 }
 
 // Tiles [first, last) of the keys, by all warps: to o and state of each.
-template <bool by_key>
-inline void plain_run(const AttentionCudaArgs& g, DecodeShared& shared, const PlainSequence& r, const DecodeTask& task,
+inline void plain_run(bool by_key, const AttentionCudaArgs& g, DecodeShared& shared, const PlainSequence& r, const DecodeTask& task,
                       const PlainSource& source, const StepRules& rules, Keys keys, int first, int last, Output& o,
                       RowState& state) {
   using Stage = KeyStage<kKeys, 1>;
@@ -146,7 +145,7 @@ inline void plain_run(const AttentionCudaArgs& g, DecodeShared& shared, const Pl
     next = plain_next(a.kv[0], source, key_of(ahead + 1), keys);
     const int key = key_of(t);
     if (t < first || key >= rows.any.hi || key + kKeys <= rows.any.lo) continue;
-    attend_plain<by_key>(rules, shared.stage[warp][t % kStages], q, key, mine, rows.every, task.v_dim, o, state);
+    attend_plain(by_key, false, rules, shared.stage[warp][t % kStages], q, key, mine, rows.every, task.v_dim, o, state);
   }
   family::wait<0>();
   __syncwarp();
@@ -196,9 +195,12 @@ inline void decode_plain(const AttentionCudaArgs& g, DecodeShared& shared) {
     const int first = keys.lo / kTileKeys + offset, last = keys.lo < keys.hi ? first + count : first;
     Output o;
     RowState state;
-    plain_run<false>(g, shared, r, task, source, rules, keys, first, last, o, state);
-    if (__syncthreads_or(poisoned(o, state)) != 0) {
-      plain_run<true>(g, shared, r, task, source, rules, keys, first, last, o, state);
+    bool by_key = false;
+#pragma unroll 1
+    while (true) {
+      plain_run(by_key, g, shared, r, task, source, rules, keys, first, last, o, state);
+      if (by_key || __syncthreads_or(poisoned(o, state)) == 0) break;
+      by_key = true;
     }
     gather_warps(shared, rules.to_log2, o, state);
     const AttentionRequest request = request_of(a, r);

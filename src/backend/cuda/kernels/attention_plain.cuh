@@ -262,9 +262,22 @@ inline void copy_plain_keys(const AttentionCudaArgs& g, const PlainSource& sourc
   }
 }
 
-// One step of a warp. `mine`: the keys of row lane % kWarpRows.
-template <bool by_key, class Stage>
-inline void attend_plain(const StepRules& rules, const Stage& stage, unsigned q, int key, Keys mine, Keys every,
+// The same of keys that all exist, of one simple buffer without pages.
+template <class Stage>
+inline void copy_inner_keys(const KvView& kv, const PlainSource& source, Stage& stage, int owner, int key) {
+  constexpr int kOwned = Stage::kOwned;
+  copy_plain_rows<KRows, kOwned, true>(shared_address(stage.k) + owner * kOwned * KRows::kStride,
+                                       source.base[0] + key * kv.k.token_stride, kv.k.token_stride, 0, kOwned);
+  if constexpr (kVInK) return;
+  copy_plain_rows<VRows, kOwned, true>(shared_address(stage.v) + owner * kOwned * VRows::kStride,
+                                       source.base[1] + key * kv.v.token_stride, kv.v.token_stride, 0, kOwned);
+}
+
+// One step of a warp. `mine`: the keys of row lane % kWarpRows; `all_seen`: every row sees every key, and scores need no
+// transform.
+template <class Stage>
+inline void attend_plain(bool by_key, bool all_seen, const StepRules& rules, const Stage& stage, unsigned q, int key,
+                         const Keys& mine, const Keys& every,
                          int v_dim, Output& o, RowState& state) {
   Scores scores;
   multiply_qk(scores, q, stage);
@@ -272,13 +285,15 @@ inline void attend_plain(const StepRules& rules, const Stage& stage, unsigned q,
     if (rules.k_scale != 1.0f) scale_columns(scores, rules.k_scale, false, stage);
     multiply_rope(scores, q, stage);
   }
-  if (rules.transform) scale_scores(scores, rules.logit_scale * kLog2e);
-  const bool bad = stage.any_bad();
-  if (key < every.lo || key + kKeys > every.hi || bad) {
-    apply_mask(scores, interval_bits({mine.lo - key, mine.hi - key}) & (bad ? ~stage.bad_keys() : ~u64_t{0}));
+  if (!all_seen) {
+    if (rules.transform) scale_scores(scores, rules.logit_scale * kLog2e);
+    const bool bad = stage.any_bad();
+    if (key < every.lo || key + kKeys > every.hi || bad) {
+      apply_mask(scores, interval_bits({mine.lo - key, mine.hi - key}) & (bad ? ~stage.bad_keys() : ~u64_t{0}));
+    }
   }
   softmax(scores, o, state, rules.to_log2, rules.may_fuse);
-  if constexpr (by_key) {
+  if (by_key) {
     multiply_pv_by_key(o, scores, stage, v_dim);
   } else {
     multiply_pv(o, scores, stage, v_dim);

@@ -104,29 +104,21 @@ inline void attention_prefill(const AttentionCudaArgs& g) {
       const int end_key = min(last * kTileKeys, shared.source.hi);
       const int first_key = max(first * kTileKeys, shared.source.lo / kKeys * kKeys);
       int key = first_key;
-      const auto steps = [&](auto by_key_) {
-        using Stage = KeyStage<kKeys, kWarps>;
-        LaneKey next = find_key<Stage>(shared.source, key + warp * kOwned);
-        int stage = 1;
-        // The first round only starts the first copy.
+      using Stage = KeyStage<kKeys, kWarps>;
+      LaneKey next = find_key<Stage>(shared.source, key + warp * kOwned);
+      int stage = 1;
+      // The first round only starts the first copy.
 #pragma unroll 1
-        for (key -= kKeys; key < end_key; key += kKeys, stage ^= 1) {
-          family::wait<0>();
-          __syncthreads();
-          if (key + kKeys < end_key) {
-            copy_keys(shared.stage[stage ^ 1], warp, next, bytes, scaled, g.status);
-            family::commit();
-            next = find_key<Stage>(shared.source, key + 2 * kKeys + warp * kOwned);
-          }
-          if (key >= any_hi || key + kKeys <= any_lo || key < first_key) continue;  // no row of this warp sees a key
-          attend_step<decltype(by_key_)::value>(a, r, s, rules, rows, shared.stage[stage], q, key, full_lo, full_hi,
-                                                v_dim, o, state);
+      for (key -= kKeys; key < end_key; key += kKeys, stage ^= 1) {
+        family::wait<0>();
+        __syncthreads();
+        if (key + kKeys < end_key) {
+          copy_keys(shared.stage[stage ^ 1], warp, next, bytes, scaled, g.status);
+          family::commit();
+          next = find_key<Stage>(shared.source, key + 2 * kKeys + warp * kOwned);
         }
-      };
-      if (by_key) {
-        steps(Yes{});
-      } else {
-        steps(No{});
+        if (key >= any_hi || key + kKeys <= any_lo || key < first_key) continue;  // no row of this warp sees a key
+        attend_step(by_key, a, r, s, rules, rows, shared.stage[stage], q, key, full_lo, full_hi, v_dim, o, state);
       }
     }
     family::wait<0>();

@@ -13,7 +13,15 @@ struct PrefillPlainShared {
     KeyStage<kKeys, kWarps> stage[config::stages];
     RowsOut out[kWarps];
   };
-  KeySource source;                  // for pages that are not simple
+  KeySource source;  // for pages that are not simple
+  PlainSequence sequence;
+  RowBlock block;
+  // What a warp asks of its rows and of the sequence outside of inner steps: registers of those are scarce.
+  struct Warp {
+    PlainSource source;
+    Keys every, any;      // of the warp's rows
+    Keys row[kWarpRows];  // that it sees
+  } warp[kWarps];
 };
 
 inline void attention_prefill_plain(const AttentionCudaArgs& g) {
@@ -44,14 +52,21 @@ inline void attention_prefill_plain(const AttentionCudaArgs& g) {
     const int each = (tiles + g.parts - 1) / g.parts, begin = from + static_cast<int>(blockIdx.z) * each;
     keys = {max(keys.lo, begin * kTileKeys), min(keys.hi, min(begin + each, from + tiles) * kTileKeys)};
   }
-  const RowsKeys warp_keys =
-      plain_rows_keys(a, r, block.first + first_row, min(kWarpRows, block.count - first_row));
-  const int my_row = first_row + lane % kWarpRows;
-  const Keys mine = my_row < block.count ? plain_keys(a, r, (block.first + my_row) / group) : Keys{0, 0};
-  const PlainSource source = plain_source(g, r, kv_head, v_dim);
-  if (!source.simple) {  // any page size, any alignment
-    if (threadIdx.x == 0) find_any_source(g, r, kv_head, v_dim, keys, shared.source);
-    __syncthreads();
+  PrefillPlainShared::Warp& mine = shared.warp[warp];
+  {
+    const RowsKeys warp_keys =
+        plain_rows_keys(a, r, block.first + first_row, min(kWarpRows, block.count - first_row));
+    const PlainSource source = plain_source(g, r, kv_head, v_dim);
+    if (lane == 0) mine.source = source, mine.every = warp_keys.every, mine.any = warp_keys.any;
+#pragma unroll
+    for (int i = lane; i < kWarpRows; i += 32) {
+      mine.row[i] = first_row + i < block.count ? plain_keys(a, r, (block.first + first_row + i) / group) : Keys{0, 0};
+    }
+    __syncwarp();
+    if (!source.simple) {  // any page size, any alignment
+      if (threadIdx.x == 0) find_any_source(g, r, kv_head, v_dim, keys, shared.source);
+      __syncthreads();
+    }
   }
   const RowBytes bytes = {.k = (a.spec.kv[0].d_k - a.spec.kv[0].d_rope) * (kK8 ? 1 : 2),
                           .rope = a.spec.kv[0].d_rope * 2,
@@ -65,75 +80,52 @@ inline void attention_prefill_plain(const AttentionCudaArgs& g) {
   const int first_key = keys.lo / kKeys * kKeys;
   Output o;
   RowState state;
-  // Steps whose keys every row of the block sees, in one buffer: most of a long sequence's, and nothing is asked in them.
+  // Keys that every row of the block sees, in one buffer: most of a long sequence's, and their steps ask for nothing.
   Keys inner = plain_rows_keys(a, r, block.first, block.count).every;
   inner = {max(inner.lo, keys.lo), min(inner.hi, keys.hi)};
-  if (!source.simple || source.table[0] != nullptr || rules.transform || block.count < config::block_rows) {
+  if (!mine.source.simple || mine.source.table[0] != nullptr || rules.transform || block.count < config::block_rows) {
     inner = {0, 0};
   }
   if (lane == 0) shared.stage[0].bad[warp] = shared.stage[1].bad[warp] = 0;
-  const auto steps = [&](auto by_key) {
+  if (threadIdx.x == 0) shared.sequence = r, shared.block = block;  // until the steps are done
+  bool by_key = false;
+#pragma unroll 1
+  while (true) {
     clear(o, state);
     state.unit = rules.v_scale;
-    int stage = 1, key = first_key - kKeys;
-    PlainNext next = plain_next(a.kv[0], source, first_key + warp * kOwned, keys);
+    int stage = 1;
+    PlainNext next = plain_next(a.kv[0], mine.source, first_key + warp * kOwned, keys);
+    // The first round only starts the first copy, while Q is on its way.
 #pragma unroll 1
-    while (key < keys.hi) {
-      if constexpr (!decltype(by_key)::value && !kVInK && config::d_rope == 0) {
-        if (key >= max(first_key, inner.lo) && key + 2 * kKeys <= inner.hi) {
-          const i64_t k_stride = a.kv[0].k.token_stride, v_stride = a.kv[0].v.token_stride;
-          const char* k_from = source.base[0] + (key + kKeys + warp * kOwned) * k_stride;
-          const char* v_from = source.base[1] + (key + kKeys + warp * kOwned) * v_stride;
-#pragma unroll 1
-          do {
-            family::wait<0>();
-            __syncthreads();
-            auto& to = shared.stage[stage ^ 1];
-            copy_plain_rows<KRows, kOwned, true>(shared_address(to.k) + warp * kOwned * KRows::kStride, k_from, k_stride, 0,
-                                                 kOwned);
-            copy_plain_rows<VRows, kOwned, true>(shared_address(to.v) + warp * kOwned * VRows::kStride, v_from, v_stride, 0,
-                                                 kOwned);
-            family::commit();
-            k_from += kKeys * k_stride;
-            v_from += kKeys * v_stride;
-            Scores scores;
-            multiply_qk(scores, q, shared.stage[stage]);
-            softmax(scores, o, state, rules.to_log2, rules.may_fuse);
-            multiply_pv(o, scores, shared.stage[stage], v_dim);
-            key += kKeys;
-            stage ^= 1;
-          } while (key + 2 * kKeys <= inner.hi);
-        }
-      }
-      if (key >= first_key) {  // the first round only starts the first copy, while Q is on its way
+    for (int key = first_key - kKeys; key < keys.hi; key += kKeys, stage ^= 1) {
+      if (key >= first_key) {
         family::wait<0>();
         __syncthreads();
       }
-      if (key + kKeys < keys.hi) {
-        const int own = key + kKeys + warp * kOwned;
-        copy_plain_keys(g, source, shared.source, shared.stage[stage ^ 1], warp, own, keys, next, bytes);
+      const int ahead = key + kKeys, own = ahead + warp * kOwned;
+      if (ahead >= inner.lo && ahead + kKeys <= inner.hi) {
+        copy_inner_keys(a.kv[0], mine.source, shared.stage[stage ^ 1], warp, own);
         family::commit();
-        next = plain_next(a.kv[0], source, own + kKeys, keys);
+      } else if (ahead < keys.hi) {
+        copy_plain_keys(g, mine.source, shared.source, shared.stage[stage ^ 1], warp, own, keys, next, bytes);
+        family::commit();
+        next = plain_next(a.kv[0], mine.source, own + kKeys, keys);
       }
-      if (key < warp_keys.any.hi && key + kKeys > warp_keys.any.lo && key >= first_key) {
-        attend_plain<decltype(by_key)::value>(rules, shared.stage[stage], q, key, mine, warp_keys.every, v_dim, o,
-                                              state);
-      }
-      key += kKeys;
-      stage ^= 1;
+      const bool all_seen = key >= inner.lo && key + kKeys <= inner.hi;
+      if (!all_seen && (key < first_key || key >= mine.any.hi || key + kKeys <= mine.any.lo)) continue;
+      attend_plain(by_key, all_seen, rules, shared.stage[stage], q, key, mine.row[lane % kWarpRows], mine.every, v_dim, o,
+                   state);
     }
-  };
-  steps(No{});
-  if (__syncthreads_or(poisoned(o, state)) != 0) {
-    steps(Yes{});
-    __syncthreads();
+    // After the barrier every warp is done with the stages, too.
+    if (__syncthreads_or(!by_key && poisoned(o, state)) == 0) break;
+    by_key = true;
   }
-  const AttentionRequest request = request_of(a, r);
   if (g.parts > 1) {
     const i64_t unit = index * gridDim.y + blockIdx.y;
-    store_piece(piece_at(g, unit * g.max_splits + blockIdx.z), block, first_row, rules.to_log2, o, state);
+    store_piece(piece_at(g, unit * g.max_splits + blockIdx.z), shared.block, first_row, rules.to_log2, o, state);
   } else {
-    store_rows(g, request, block, first_row, kv_head, v_dim, rules.to_log2, o, state, shared.out[warp]);
+    store_rows(g, request_of(a, shared.sequence), shared.block, first_row, kv_head, v_dim, rules.to_log2, o, state,
+               shared.out[warp]);
   }
 }
 

@@ -255,8 +255,8 @@ inline void scale_scores(Scores& scores, float scale) {
 }
 
 // One step: the warp's rows against the keys of a stage.
-template <bool by_key, class Stage>
-inline void attend_step(const AttentionArgs& a, const AttentionRequest& r, int s, const StepRules& rules,
+template <class Stage>
+inline void attend_step(bool by_key, const AttentionArgs& a, const AttentionRequest& r, int s, const StepRules& rules,
                         const WarpRows& rows, const Stage& stage, unsigned q, int first_key, int full_lo, int full_hi,
                         int v_dim, Output& o, RowState& state) {
   Scores scores;
@@ -282,7 +282,7 @@ inline void attend_step(const AttentionArgs& a, const AttentionRequest& r, int s
     constexpr bool kNarrow = kNarrowV || (kNarrowK && kVInK);
     if (rules.v_scaled) scale_probabilities(rules, kNarrow || scaled_per_token(a.spec.kv[s].v), stage, scores, o, state);
   }
-  if constexpr (by_key) {
+  if (by_key) {
     multiply_pv_by_key(o, scores, stage, v_dim);
   } else {
     multiply_pv(o, scores, stage, v_dim);

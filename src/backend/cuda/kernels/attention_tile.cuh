@@ -31,15 +31,7 @@ inline void multiply_pv_by_key(Output& o, const Scores& p, const Stage& stage, i
   const char* v = kVInK ? stage.k + v_dim * (kV8 ? 1 : 2) : stage.v;
 #pragma unroll 1
   for (int key = 0; key < kKeys; ++key) {
-    float x[kOTiles][2];
-#pragma unroll
-    for (int n = 0; n < kOTiles; ++n) {
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const char* at = v + key * kVStride + o_dim(n, e, lane) * (kV8 ? 1 : 2);
-        x[n][e] = float_at(at, kV8 ? Dtype::e4m3 : kKind);
-      }
-    }
+    float weight[kMTiles][2];
 #pragma unroll
     for (int i = 0; i < kMTiles; ++i) {
 #pragma unroll
@@ -50,12 +42,20 @@ inline void multiply_pv_by_key(Output& o, const Scores& p, const Stage& stage, i
 #pragma unroll
           for (int e = 0; e < 2; ++e) mine = j * 2 + e == fragment_of_key(key) ? p[i][j][2 * h + e] : mine;
         }
-        const float weight = __shfl_sync(kAllLanes, mine, lane_of_key(lane, key));
-        if (weight == 0) continue;
+        weight[i][h] = __shfl_sync(kAllLanes, mine, lane_of_key(lane, key));
+      }
+    }
 #pragma unroll
-        for (int n = 0; n < kOTiles; ++n) {
+    for (int n = 0; n < kOTiles; ++n) {
 #pragma unroll
-          for (int e = 0; e < 2; ++e) o[i][n][2 * h + e] = __fmaf_rn(weight, x[n][e], o[i][n][2 * h + e]);
+      for (int e = 0; e < 2; ++e) {
+        const float x = float_at(v + key * kVStride + o_dim(n, e, lane) * (kV8 ? 1 : 2), kV8 ? Dtype::e4m3 : kKind);
+#pragma unroll
+        for (int i = 0; i < kMTiles; ++i) {
+#pragma unroll
+          for (int h = 0; h < 2; ++h) {
+            if (weight[i][h] != 0) o[i][n][2 * h + e] = __fmaf_rn(weight[i][h], x, o[i][n][2 * h + e]);
+          }
         }
       }
     }
