@@ -37,11 +37,42 @@ struct RowsOut {
   char* to[16];  // null: no such row
 };
 
+// What lies in `shared`, of the operands' 16-bit type: rows of whole pieces of 16 bytes.
+inline void store_packed(int v_dim, const RowsOut& shared) {
+  constexpr int kPieces = config::d_v / 8;
+#pragma unroll 4
+  for (int n = lane_id(); n < 16 * kPieces; n += 32) {
+    const int row = n / kPieces, dim = n % kPieces * 8;
+    char* to = shared.to[row];
+    const float factor = shared.factor[row];
+    const float* from = &shared.o[row * RowsOut::kStride + dim];
+    const float4 x = *reinterpret_cast<const float4*>(from), y = *reinterpret_cast<const float4*>(from + 4);
+    uint4 packed = {family::pack<kKind>(x.x * factor, x.y * factor), family::pack<kKind>(x.z * factor, x.w * factor),
+                    family::pack<kKind>(y.x * factor, y.y * factor), family::pack<kKind>(y.z * factor, y.w * factor)};
+    if (factor == 0) packed = {0, 0, 0, 0};  // a row without keys, whatever its accumulators hold
+    if (to != nullptr) *reinterpret_cast<uint4*>(to + (v_dim + dim) * 2) = packed;
+  }
+}
+// Of any type, dims below `dims`.
+inline void store_unpacked(const AttentionArgs& a, int v_dim, int dims, const RowsOut& shared) {
+#pragma unroll 1
+  for (int n = lane_id(); n < 16 * config::d_v / 4; n += 32) {
+    const int row = n / (config::d_v / 4), dim = n % (config::d_v / 4) * 4;
+    char* to = shared.to[row];
+    float4 x = *reinterpret_cast<const float4*>(&shared.o[row * RowsOut::kStride + dim]);
+    const float factor = shared.factor[row];
+    x = {x.x * factor, x.y * factor, x.z * factor, x.w * factor};
+    if (factor == 0) x = {0, 0, 0, 0};
+    if (to != nullptr) store_four(a, to, v_dim + dim, dims, x);
+  }
+}
+
 // The rows of a warp, from `first` of the block on, to out and lse.
 inline void store_rows(const AttentionCudaArgs& g, const AttentionRequest& r, RowBlock block, int first, int kv_head,
                        int v_dim, float to_log2, Output& o, RowState& state, RowsOut& shared) {
   const AttentionArgs& a = g.a;
   const int lane = lane_id(), dims = min(a.spec.kv[0].d_v, v_dim + config::d_v);
+  const bool packed = a.spec.out == kKind && g.out_align >= 16 && dims - v_dim == config::d_v;
 #pragma unroll
   for (int i = 0; i < kMTiles; ++i) {
     __syncwarp();
@@ -64,15 +95,10 @@ inline void store_rows(const AttentionCudaArgs& g, const AttentionRequest& r, Ro
       });
     }
     __syncwarp();
-#pragma unroll 1
-    for (int n = lane; n < 16 * config::d_v / 4; n += 32) {
-      const int row = n / (config::d_v / 4), dim = n % (config::d_v / 4) * 4;
-      char* to = shared.to[row];
-      float4 x = *reinterpret_cast<const float4*>(&shared.o[row * RowsOut::kStride + dim]);
-      const float factor = shared.factor[row];
-      x = {x.x * factor, x.y * factor, x.z * factor, x.w * factor};
-      if (factor == 0) x = {0, 0, 0, 0};  // a row without keys, whatever its accumulators hold
-      if (to != nullptr) store_four(a, to, v_dim + dim, dims, x);
+    if (packed) {
+      store_packed(v_dim, shared);
+    } else {
+      store_unpacked(a, v_dim, dims, shared);
     }
   }
 }
