@@ -65,9 +65,9 @@ struct KeyStage {
   static constexpr int kKeys = keys;
   static constexpr int kOwned = keys / copying_warps;  // per warp
   alignas(16) char k[keys * KRows::kStride];
-  alignas(16) char rope[config::d_rope > 0 ? keys * RopeRows::kStride : 16];
+  alignas(16) char rope[config::d_rope > 0 ? keys* RopeRows::kStride : 16];
   alignas(16) char v[kVInK ? 16 : keys * VRows::kStride];
-  float scale[2][kGeneral ? keys : 1];  // of K and V, where each token has its own
+  float scale[2][kGeneral ? keys : 1];            // of K and V, where each token has its own
   alignas(16) unsigned short bad[copying_warps];  // of each copying warp's keys, those whose page does not exist
 
   // Any, and as bits in the order of the keys.
@@ -146,8 +146,8 @@ inline LaneKey find_key(const KeySource& source, int first_key) {
   return key;
 }
 
-// Starts copying `keys` rows to shared address `to`; lane first_lane + k has the address of row k, 0 for none. `bytes` of
-// a row exist.
+// Starts copying `keys` rows to shared address `to`; lane first_lane + k has the address of row k, 0 for none. `bytes`
+// of a row exist.
 template <class Rows, int keys>
 inline void copy_rows(unsigned to, u64_t address, int first_lane, int bytes, int align) {
   if (!family::kAsync) {
@@ -199,8 +199,7 @@ struct RowBytes {
 
 // Starts copying the keys that this warp owns into its part of a stage: keys `first` and following of it.
 template <class Stage>
-inline void copy_keys(Stage& stage, int owner, const LaneKey& key, const RowBytes& bytes, bool scaled,
-                      u32_t* status) {
+inline void copy_keys(Stage& stage, int owner, const LaneKey& key, const RowBytes& bytes, bool scaled, u32_t* status) {
   constexpr int kOwned = Stage::kOwned;
   const int first = owner * kOwned, lane = lane_id();
   const unsigned k = shared_address(stage.k) + first * KRows::kStride;

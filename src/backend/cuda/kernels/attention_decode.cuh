@@ -177,8 +177,8 @@ inline float attend_tiles(const AttentionCudaArgs& g, DecodeShared& shared, cons
   int passed = 0;
 #pragma unroll 1
   for (int s = 0; s < (kGeneral ? a.spec.segments : 1); ++s) {
-    const StepRules rules = step_rules(
-        a, s, task.kv_head, kFactors && shared.any_factor != 0 ? shared.factor : nullptr);
+    const StepRules rules =
+        step_rules(a, s, task.kv_head, kFactors && shared.any_factor != 0 ? shared.factor : nullptr);
     to_log2 = rules.to_log2;
     if (s == 0) state.unit = rules.v_scaled ? 0.0f : rules.v_scale;
     const Interval keys = block_keys(a, shared.request, s, task.block);

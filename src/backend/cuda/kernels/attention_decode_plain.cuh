@@ -101,9 +101,9 @@ inline Line find_piece(const AttentionCudaArgs& g, DecodeShared& shared, int uni
 }
 
 // Tiles [first, last) of the keys, by all warps: to o and state of each.
-inline void plain_run(bool by_key, const AttentionCudaArgs& g, DecodeShared& shared, const PlainSequence& r, const DecodeTask& task,
-                      const PlainSource& source, const StepRules& rules, Keys keys, int first, int last, Output& o,
-                      RowState& state) {
+inline void plain_run(bool by_key, const AttentionCudaArgs& g, DecodeShared& shared, const PlainSequence& r,
+                      const DecodeTask& task, const PlainSource& source, const StepRules& rules, Keys keys, int first,
+                      int last, Output& o, RowState& state) {
   using Stage = KeyStage<kKeys, 1>;
   const AttentionArgs& a = g.a;
   const int lane = lane_id(), warp = warp_id();
@@ -206,6 +206,20 @@ inline void decode_plain(const AttentionCudaArgs& g, DecodeShared& shared) {
     const AttentionRequest request = request_of(a, r);
     finish_task(g, shared, request, task, tile - offset, tiles, count, offset, line.per_block);
     tile += count;
+  }
+}
+
+// The body of a family's kernel.
+inline void attention_decode(const AttentionCudaArgs& g) {
+  static_assert(sizeof(DecodeShared) <= attention_smem_bytes(kShape));
+  extern __shared__ char shared_bytes[];
+  DecodeShared& shared = *reinterpret_cast<DecodeShared*>(shared_bytes);
+  if constexpr (config::fixed != 0) {
+    decode_fixed(g, shared);
+  } else if constexpr (kGeneral) {
+    decode_even(g, shared);
+  } else {
+    decode_plain(g, shared);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention: what a lane has of scores and outputs. A warp works on kMTiles x 16 rows; of 16 rows by 16 keys or dims (two
-// tiles j of eight) a lane has two rows h and four columns (j % 2, e):
+// attention: what a lane has of scores and outputs. A warp works on kMTiles x 16 rows; of 16 rows by 16 keys or dims
+// (two tiles j of eight) a lane has two rows h and four columns (j % 2, e):
 //
 //                      row                                            columns               lanes that share a row
 //   m16n8 (SM75 on)    l / 4 + 8 h                                    8 j + 2 (l % 4) + e   differ in bits 0 and 1

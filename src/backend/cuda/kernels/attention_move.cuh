@@ -3,8 +3,8 @@
 // bf16 as f16, where it has no products of bf16.
 //
 // A row of bf16 becomes f16 times a power of two of its own, so that its largest element lies in [2^14, 2^15). Elements
-// down to 2^-32 of it are exact, and smaller ones are off by less than 2^-40 of it. The powers go where scales of tokens
-// go: of K onto logits, of V onto probabilities.
+// down to 2^-32 of it are exact, and smaller ones are off by less than 2^-40 of it. The powers go where scales of
+// tokens go: of K onto logits, of V onto probabilities.
 #pragma once
 
 #include "backend/cuda/kernels/attention_work.cuh"

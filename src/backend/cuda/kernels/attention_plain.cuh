@@ -16,8 +16,8 @@ struct PlainSequence {
   int start = 0, end = 0;     // keys that may be seen and that memory holds
 };
 
-// A launch's parameters are new to the card: asked for all at once, their lines come together and not one by one as they
-// are needed.
+// A launch's parameters are new to the card: asked for all at once, their lines come together and not one by one as
+// they are needed.
 inline void touch_parameters(const AttentionCudaArgs& g) {
   constexpr int kLine = 64;  // bytes
   const int lines = static_cast<int>(sizeof(AttentionCudaArgs)) / kLine;
@@ -105,7 +105,8 @@ inline AttentionRequest request_of(const AttentionArgs& a, const PlainSequence& 
 inline bool copy_plain_q(const AttentionCudaArgs& g, const PlainSequence& r, RowBlock rows, int kv_head, char* q) {
   const AttentionArgs& a = g.a;
   const int d = a.spec.kv[0].d_k;
-  if (kParts != 1 || kK8 || config::d_rope > 0 || a.spec.q != kKind || g.q_align < 16 || d != config::d_main) return false;
+  if (kParts != 1 || kK8 || config::d_rope > 0 || a.spec.q != kKind || g.q_align < 16 || d != config::d_main)
+    return false;
   constexpr int kLanes = lanes_per_row(QRows::kChunks), kStep = kThreads / kLanes;
   const int group = a.spec.group, chunk = static_cast<int>(threadIdx.x) % kLanes;
   int n = static_cast<int>(threadIdx.x) / kLanes;
@@ -167,7 +168,8 @@ inline PlainSource plain_source(const AttentionCudaArgs& g, const PlainSequence&
   if (paged) {
     const i64_t line = csr ? index_at(kv.page_indptr, r.b) : r.b;
     const IndexView& v_table = kv_v_table(kv);
-    source.table[0] = static_cast<const char*>(kv.page_table.data) + line * kv.page_table.stride[0] * kv.page_table.block_bytes;
+    source.table[0] =
+        static_cast<const char*>(kv.page_table.data) + line * kv.page_table.stride[0] * kv.page_table.block_bytes;
     source.table[1] = static_cast<const char*>(v_table.data) + line * v_table.stride[0] * v_table.block_bytes;
   } else {
     const bool ragged = kv.spec.layout == KvLayout::ragged;
@@ -231,8 +233,7 @@ inline void copy_plain_rows(unsigned to, const char* from, i64_t token_stride, i
 // Starts copying the kOwned keys from `key` on that this warp owns; `keys`: those that some row of the block sees.
 template <class Stage>
 inline void copy_plain_keys(const AttentionCudaArgs& g, const PlainSource& source, const KeySource& any_source,
-                            Stage& stage, int owner, int key, Keys keys, const PlainNext& next,
-                            const RowBytes& bytes) {
+                            Stage& stage, int owner, int key, Keys keys, const PlainNext& next, const RowBytes& bytes) {
   constexpr int kOwned = Stage::kOwned;
   static_assert(16 % kOwned == 0);
   const KvView& kv = g.a.kv[0];
@@ -273,12 +274,11 @@ inline void copy_inner_keys(const KvView& kv, const PlainSource& source, Stage& 
                                        source.base[1] + key * kv.v.token_stride, kv.v.token_stride, 0, kOwned);
 }
 
-// One step of a warp. `mine`: the keys of row lane % kWarpRows; `all_seen`: every row sees every key, and scores need no
-// transform.
+// One step of a warp. `mine`: the keys of row lane % kWarpRows; `all_seen`: every row sees every key, and scores need
+// no transform.
 template <class Stage>
 inline void attend_plain(bool by_key, bool all_seen, const StepRules& rules, const Stage& stage, unsigned q, int key,
-                         const Keys& mine, const Keys& every,
-                         int v_dim, Output& o, RowState& state) {
+                         const Keys& mine, const Keys& every, int v_dim, Output& o, RowState& state) {
   Scores scores;
   multiply_qk(scores, q, stage);
   if constexpr (config::d_rope > 0) {

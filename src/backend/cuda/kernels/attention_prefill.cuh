@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention, many rows: FlashAttention-2's order of work. Included by a family's file.
+// attention, many rows: FlashAttention-2's order of work. Builds with every option.
 //
 //   grid    x: row blocks of all sequences, last first; y: kv heads x parts of d_v; z: parts of the keys (cut parts)
 //   block   kWarps warps of kMTiles x 16 rows each
@@ -27,14 +27,15 @@ struct PrefillShared {
   int any_factor;
 };
 
-inline void attention_prefill(const AttentionCudaArgs& g) {
+inline void prefill_general(const AttentionCudaArgs& g) {
   static_assert(sizeof(PrefillShared) <= attention_smem_bytes(kShape));
   extern __shared__ char shared_bytes[];
   PrefillShared& shared = *reinterpret_cast<PrefillShared*>(shared_bytes);
   const AttentionArgs& a = g.a;
   const int lane = lane_id(), warp = warp_id(), first_row = warp * kWarpRows;
   const int kv_heads = a.spec.heads / a.spec.group;
-  const int kv_head = static_cast<int>(blockIdx.y) % kv_heads, v_dim = static_cast<int>(blockIdx.y) / kv_heads * config::d_v;
+  const int kv_head = static_cast<int>(blockIdx.y) % kv_heads,
+            v_dim = static_cast<int>(blockIdx.y) / kv_heads * config::d_v;
   // Later rows see more keys under a causal mask: start with them.
   const i64_t slot = g.slots - 1 - static_cast<i64_t>(blockIdx.x);
   i64_t b;
@@ -80,7 +81,8 @@ inline void attention_prefill(const AttentionCudaArgs& g) {
     int passed = 0;  // tiles of the segments before
 #pragma unroll 1
     for (int s = 0; s < (kGeneral ? a.spec.segments : 1); ++s) {
-      const StepRules rules = step_rules(a, s, kv_head, kFactors && shared.any_factor != 0 ? shared.factor + first_row : nullptr);
+      const StepRules rules =
+          step_rules(a, s, kv_head, kFactors && shared.any_factor != 0 ? shared.factor + first_row : nullptr);
       to_log2 = rules.to_log2;
       if (s == 0) state.unit = rules.v_scaled ? 0.0f : rules.v_scale;
       const Interval keys = block_keys(a, r, s, block);

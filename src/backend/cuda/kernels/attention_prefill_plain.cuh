@@ -4,6 +4,7 @@
 #pragma once
 
 #include "backend/cuda/kernels/attention_plain.cuh"
+#include "backend/cuda/kernels/attention_prefill.cuh"
 
 namespace fovea {
 
@@ -24,9 +25,8 @@ struct PrefillPlainShared {
   } warp[kWarps];
 };
 
-inline void attention_prefill_plain(const AttentionCudaArgs& g) {
+inline void prefill_plain(const AttentionCudaArgs& g) {
   static_assert(sizeof(PrefillPlainShared) <= attention_smem_bytes(kShape));
-  static_assert(config::block_rows == kWarps * kWarpRows && config::stages == 2);
   extern __shared__ char shared_bytes[];
   PrefillPlainShared& shared = *reinterpret_cast<PrefillPlainShared*>(shared_bytes);
   const AttentionArgs& a = g.a;
@@ -54,8 +54,7 @@ inline void attention_prefill_plain(const AttentionCudaArgs& g) {
   }
   PrefillPlainShared::Warp& mine = shared.warp[warp];
   {
-    const RowsKeys warp_keys =
-        plain_rows_keys(a, r, block.first + first_row, min(kWarpRows, block.count - first_row));
+    const RowsKeys warp_keys = plain_rows_keys(a, r, block.first + first_row, min(kWarpRows, block.count - first_row));
     const PlainSource source = plain_source(g, r, kv_head, v_dim);
     if (lane == 0) mine.source = source, mine.every = warp_keys.every, mine.any = warp_keys.any;
 #pragma unroll
@@ -113,8 +112,8 @@ inline void attention_prefill_plain(const AttentionCudaArgs& g) {
       }
       const bool all_seen = key >= inner.lo && key + kKeys <= inner.hi;
       if (!all_seen && (key < first_key || key >= mine.any.hi || key + kKeys <= mine.any.lo)) continue;
-      attend_plain(by_key, all_seen, rules, shared.stage[stage], q, key, mine.row[lane % kWarpRows], mine.every, v_dim, o,
-                   state);
+      attend_plain(by_key, all_seen, rules, shared.stage[stage], q, key, mine.row[lane % kWarpRows], mine.every, v_dim,
+                   o, state);
     }
     // After the barrier every warp is done with the stages, too.
     if (__syncthreads_or(!by_key && poisoned(o, state)) == 0) break;
@@ -126,6 +125,15 @@ inline void attention_prefill_plain(const AttentionCudaArgs& g) {
   } else {
     store_rows(g, request_of(a, shared.sequence), shared.block, first_row, kv_head, v_dim, rules.to_log2, o, state,
                shared.out[warp]);
+  }
+}
+
+// The body of a family's kernel.
+inline void attention_prefill(const AttentionCudaArgs& g) {
+  if constexpr (kGeneral) {
+    prefill_general(g);
+  } else {
+    prefill_plain(g);
   }
 }
 

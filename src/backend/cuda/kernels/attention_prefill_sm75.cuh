@@ -3,18 +3,15 @@
 #pragma once
 
 #include "backend/cuda/kernels/family_sm75.cuh"
-#include "backend/cuda/kernels/attention_prefill.cuh"
+
+// Made of the family.
 #include "backend/cuda/kernels/attention_prefill_plain.cuh"
 
 namespace fovea {
 
 extern "C" __global__ void __launch_bounds__(kThreads, config::blocks_per_sm)
     attention_prefill_sm75(const __grid_constant__ AttentionCudaArgs g) {
-  if constexpr (kGeneral) {
-    attention_prefill(g);
-  } else {
-    attention_prefill_plain(g);
-  }
+  attention_prefill(g);
 }
 
 }  // namespace fovea

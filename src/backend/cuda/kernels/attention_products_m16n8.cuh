@@ -128,8 +128,8 @@ inline void multiply_rope(Scores& s, unsigned q, const Stage& stage) {
 // O += P V. `v_dim`: the first of the dims of V, where V is part of K.
 template <class Stage>
 inline void multiply_pv(Output& o, const Scores& p, const Stage& stage, int v_dim) {
-  const unsigned v = (kVInK ? shared_address(stage.k) + v_dim * (kV8 ? 1 : 2) : shared_address(stage.v)) +
-                     v_lane_offset(lane_id());
+  const unsigned v =
+      (kVInK ? shared_address(stage.k) + v_dim * (kV8 ? 1 : 2) : shared_address(stage.v)) + v_lane_offset(lane_id());
 #pragma unroll
   for (int k = 0; k < kNTiles / 2; ++k) {
     unsigned pf[kMTiles][4];

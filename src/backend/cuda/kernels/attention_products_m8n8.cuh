@@ -128,8 +128,8 @@ template <class Stage>
 inline void multiply_pv(Output& o, const Scores& p, const Stage& stage, int v_dim) {
   constexpr int kSize = kV8 ? 1 : 2;
   const int lane = lane_id();
-  const unsigned v = (kVInK ? shared_address(stage.k) + v_dim * kSize : shared_address(stage.v)) +
-                     lane % 4 * kVStride + ((lane & 8) + (lane & 16) / 4) * kSize;
+  const unsigned v = (kVInK ? shared_address(stage.k) + v_dim * kSize : shared_address(stage.v)) + lane % 4 * kVStride +
+                     ((lane & 8) + (lane & 16) / 4) * kSize;
 #pragma unroll
   for (int k = 0; k < kNTiles / 2; ++k) {
     unsigned a[kMTiles][8];

@@ -16,15 +16,15 @@ struct WarpRows {
 
 // Facts of a launch, and of a block's kv head, that steps branch on. The same for all lanes.
 struct StepRules {
-  float logit_scale;     // of Q K, without scales of tokens
-  float to_log2;         // from scores as the softmax sees them to powers of two
-  bool may_fuse;         // see softmax
-  bool transform;        // scores are worked on before the softmax; otherwise the scale is positive
+  float logit_scale;        // of Q K, without scales of tokens
+  float to_log2;            // from scores as the softmax sees them to powers of two
+  bool may_fuse;            // see softmax
+  bool transform;           // scores are worked on before the softmax; otherwise the scale is positive
   bool k_scaled, v_scaled;  // by token
   const float* factors;     // of the warp's rows, where rows have any
   bool bits;
-  float k_scale;         // of K's main part, where it is not in logit_scale: beside a rope part
-  float v_scale;         // of this segment, where scales do not differ by token
+  float k_scale;  // of K's main part, where it is not in logit_scale: beside a rope part
+  float v_scale;  // of this segment, where scales do not differ by token
 };
 
 // `multi`: segments may differ in their scales, so that scores and outputs must have those in them.
@@ -52,8 +52,8 @@ inline StepRules step_rules(const AttentionArgs& a, int s, int kv_head, const fl
   return rules;
 }
 
-// tanh to about 2^-23 of itself: the hardware's has 11 bits. Series below 0.6, where the next term is below 2^-25; above,
-// by an exponential.
+// tanh to about 2^-23 of itself: the hardware's has 11 bits. Series below 0.6, where the next term is below 2^-25;
+// above, by an exponential.
 inline float tanh_exact(float x) {
   const float y = fabsf(x), z = x * x;
   float series = __fmaf_rn(z, 6404582.0f / 10854718875.0f, -929569.0f / 638512875.0f);
@@ -208,8 +208,7 @@ inline void find_rows(const AttentionArgs& a, const AttentionRequest& r, int s, 
       const int head = kv_head * group + index - token * group;
       rows.position[i] = static_cast<int>(attention_position(r, token));
       const bool inside = first_row + i < block.count;
-      rows.slope[i] =
-          inside ? load<float>(row(a.alibi_slopes, r.b, i64_t{head})) : 0.0f;
+      rows.slope[i] = inside ? load<float>(row(a.alibi_slopes, r.b, i64_t{head})) : 0.0f;
     }
     full_lo = max(full_lo, lo);
     full_hi = min(full_hi, hi);
@@ -280,7 +279,8 @@ inline void attend_step(bool by_key, const AttentionArgs& a, const AttentionRequ
   softmax(scores, o, state, rules.to_log2, false);
   if constexpr (kGeneral) {
     constexpr bool kNarrow = kNarrowV || (kNarrowK && kVInK);
-    if (rules.v_scaled) scale_probabilities(rules, kNarrow || scaled_per_token(a.spec.kv[s].v), stage, scores, o, state);
+    if (rules.v_scaled)
+      scale_probabilities(rules, kNarrow || scaled_per_token(a.spec.kv[s].v), stage, scores, o, state);
   }
   if (by_key) {
     multiply_pv_by_key(o, scores, stage, v_dim);

@@ -165,9 +165,9 @@ struct KeySource {
   const char* scale[2];                   // null: no scale per token
   i64_t scale_page_stride[2], scale_token_stride[2];
   Dtype scale_dtype[2];
-  const char* table[2];    // the sequence's page ids; null = one page, which base includes
-  i64_t table_stride[2];   // bytes
-  int wide[2];             // ids are i64
+  const char* table[2];   // the sequence's page ids; null = one page, which base includes
+  i64_t table_stride[2];  // bytes
+  int wide[2];            // ids are i64
   i64_t pages;
   int page_size, page_shift;  // page_size = 1 << page_shift, or page_shift < 0
   int lo, hi;                 // keys that some row of the block sees

@@ -10,10 +10,10 @@
 // nothing is contracted. Only the sum of the norm has an order of its own.
 //
 // Grid: blocks that walk over the tokens. Block: 1 to 8 warps: one where there are many tokens, which then share the
-// work on slots, positions and angles of a token among all its rows; more where few tokens would leave the device empty.
-// A token's rows are dealt to the warps as tasks of one kind (K, V or Q): 32 / lanes rows each, a row in a group of
-// `lanes` lanes (kv_append_block.h). The rows of a warp's first task are in flight while the block makes the angles. One
-// barrier per token: the angles have two buffers, and no warp is more than one token ahead of another.
+// work on slots, positions and angles of a token among all its rows; more where few tokens would leave the device
+// empty. A token's rows are dealt to the warps as tasks of one kind (K, V or Q): 32 / lanes rows each, a row in a group
+// of `lanes` lanes (kv_append_block.h). The rows of a warp's first task are in flight while the block makes the angles.
+// One barrier per token: the angles have two buffers, and no warp is more than one token ahead of another.
 //
 // Constants: `width`, elements of a chunk: 8 (accesses of 16 bytes where rows are aligned), 1 where dims do not divide;
 // `units`, pairs of chunks of a lane. They size register arrays: 16 or 32 values. Types are run-time switches around
@@ -47,8 +47,8 @@ struct Row {
 
 // What a lane has of a token: one row of some kind, and where its chunks begin in it.
 struct Task {
-  int kind;  // 0: K, 1: V, 2: Q
-  int head;  // of the row
+  int kind;              // 0: K, 1: V, 2: Q
+  int head;              // of the row
   int dims[kRowChunks];  // d: no chunk
 };
 

@@ -131,7 +131,8 @@ inline void merge_chunk(const MergeArgs& a, const MergeRow& r, const Weights& w,
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
       if (!(w.live >> (first + k) & 1)) continue;
-      fetch_aligned<Type>(address_of(a.outs[first + k], r) + e * static_cast<int>(sizeof(typename Type::Raw)), words[k]);
+      fetch_aligned<Type>(address_of(a.outs[first + k], r) + e * static_cast<int>(sizeof(typename Type::Raw)),
+                          words[k]);
     }
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
@@ -197,8 +198,7 @@ inline void merge(const MergeArgs& a, const MergeRow& r, const Weights& w, const
   });
 }
 
-extern "C" __global__ void __launch_bounds__(kMergeThreads)
-    merge_states(const __grid_constant__ MergeArgs args) {
+extern "C" __global__ void __launch_bounds__(kMergeThreads) merge_states(const __grid_constant__ MergeArgs args) {
   __shared__ PartWeight weights[kMostRows][config::parts];
   Group group;
   group.lanes = args.lanes;
