@@ -11,8 +11,7 @@ constexpr int kDecodeRows = 64;                 // per kv head: up to here the d
 constexpr int kInvariantSplit = 1024;           // keys of a split whose place is fixed, where the caller names none
 constexpr int kLeastPartTiles = 8;              // of a part of a prefill's keys
 constexpr int64_t kMostPieceBytes = 256 << 20;  // of prefill: beyond it, keys stay whole
-constexpr int64_t kMostTokens = int64_t{1} << 30;
-constexpr int kSmReserved = 1024;  // bytes of shared memory that each block costs beside its own
+constexpr int kSmReserved = 1024;               // bytes of shared memory that each block costs beside its own
 
 int round_up(int n, int to) {
   return (n + to - 1) / to * to;
@@ -89,13 +88,13 @@ Status check_spec(const AttentionSpec& spec) {
         kv.rope_dtype != spec.kv[0].rope_dtype || kv.v_in_k != spec.kv[0].v_in_k) {
       return unsupported("attention: segments of different codecs have no CUDA kernel");
     }
-    if (kv.max_len > kMostTokens) {
+    if (kv.max_len > kMostKeys) {
       return unsupported("attention: kv allows " + std::to_string(kv.max_len) +
                          " tokens of one sequence: CUDA kernels serve 2^30; max_len may bound it");
     }
   }
   const int64_t rows = spec.tokens > 0 ? spec.tokens * spec.group : 0;
-  if (spec.tokens > kMostTokens || rows > kMostTokens || spec.batch > kMostTokens) {
+  if (spec.tokens > kMostKeys || rows > kMostKeys || spec.batch > kMostKeys) {
     return unsupported("attention: CUDA kernels serve 2^30 rows per kv head");
   }
   return {};

@@ -82,6 +82,52 @@ TEST_P(EmulatedFamily, BytesOnBothSides) {
   expect_right(c);
 }
 
+// Lengths that no memory stands behind are cut to what there is, and the status word says so: in plain builds and in
+// those with every option.
+TEST_P(EmulatedFamily, WrongLengthsAreReported) {
+  if (std::string(GetParam()) == "sm89") GTEST_SKIP() << "e4m3 queries alone";
+  struct Wrong {
+    const char* name;
+    TensorBox& (*tensor)(AttentionProblem&);
+    int64_t entry;
+    double value;
+    bool padded = false;
+  };
+  const auto cu_seqlens_q = [](AttentionProblem& p) -> TensorBox& { return p.cu_seqlens_q; };
+  const auto q_lens = [](AttentionProblem& p) -> TensorBox& { return p.q_lens; };
+  const auto q_starts = [](AttentionProblem& p) -> TensorBox& { return p.q_starts; };
+  const auto kv_lens = [](AttentionProblem& p) -> TensorBox& { return p.caches[0]->kv_lens; };
+  const Wrong wrongs[] = {{"cu_seqlens_q ends past the rows", cu_seqlens_q, 3, 1000},
+                          {"cu_seqlens_q begins before them", cu_seqlens_q, 0, -7},
+                          {"cu_seqlens_q falls", cu_seqlens_q, 1, 43},
+                          {"kv_lens has no memory", kv_lens, 1, 100000},
+                          {"kv_lens is negative", kv_lens, 2, -1},
+                          {"q_lens is past the rows", q_lens, 0, 1000, true},
+                          {"q_lens is negative", q_lens, 1, -2, true},
+                          {"q_starts is past the rows", q_starts, 0, 1000, true},
+                          {"q_starts is negative", q_starts, 2, -3, true}};
+  for (const bool general : {false, true}) {
+    for (const Wrong& wrong : wrongs) {
+      SCOPED_TRACE(std::string(wrong.name) + (general ? ", every option" : ""));
+      AttentionCase c = any_rows(32);
+      c.padded = wrong.padded;
+      c.pad_front = wrong.padded ? 2 : 0;
+      if (general) c.options.softcap = 20;
+      Rng rng = test_rng();
+      AttentionProblem problem(c, rng);
+      wrong.tensor(problem).set(wrong.entry, wrong.value);
+      for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
+        uint32_t status = 0;
+        Exec exec;
+        exec.status = &status;
+        const Outcome result = run(backend, problem.params, exec);
+        EXPECT_TRUE(result) << result.message;
+        EXPECT_EQ(status, static_cast<uint32_t>(FOVEA_INVALID_VALUE));
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, EmulatedFamily, testing::Values("sm70", "sm75", "sm80", "sm89"));
 
 }  // namespace

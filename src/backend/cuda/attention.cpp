@@ -101,6 +101,7 @@ AttentionCudaArgs attention_block(const AttentionArgs& args, const fovea_exec& e
   g.arrived = static_cast<unsigned*>(exec.sync);
   g.status = exec.status;
   find_alignment(args, g);
+  g.start = attention_start(args, g.k_align >= 16 && g.v_align >= 16, g.q_align >= 16);
   return g;
 }
 

@@ -10,6 +10,8 @@
 
 namespace fovea::cuda {
 
+// `align`: K's and V's rows are aligned to 16 bytes; `q_align`: so are Q's.
+AttentionStart attention_start(const AttentionArgs& args, bool align, bool q_align);
 AttentionCudaArgs attention_block(const AttentionArgs& args, const fovea_exec& exec);
 void set_launch(const AttentionLaunch& launch, AttentionCudaArgs& block);  // what differs between a plan's launches
 LaunchShape attention_shape(const AttentionLaunch& launch);

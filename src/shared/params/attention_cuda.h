@@ -6,6 +6,7 @@
 // product with K). Keys are read in tiles of kTileKeys.
 #pragma once
 
+#include "shared/divider.h"
 #include "shared/params/attention.h"
 
 namespace fovea {
@@ -20,8 +21,47 @@ enum class AttentionCut : int {
   even = 3,   // the tiles of all row blocks form one line that is cut evenly; merged by the last block that ends
 };
 
+inline constexpr i64_t kMostKeys = i64_t{1} << 30;  // of a sequence, and rows per kv head: planning refuses more
+
+// An index tensor by sequence: entry i is at data + i * stride bytes. Null: not given.
+struct IndexColumn {
+  const char* data = nullptr;
+  i64_t stride = 0;
+};
+enum class Column : int { cu_seqlens_q, q_lens, q_starts, kv_lens, kv_starts, kv_offsets, pages, v_pages, count };
+
+// What a block of a plain build asks before its first step, in few cache lines and few instructions: the same facts as
+// AttentionArgs holds, of segment 0.
+struct AttentionStart {
+  // kv_offsets: page_indptr or cu_seqlens_kv. pages, v_pages: of a sequence; with page_indptr all begin at the same
+  // place.
+  IndexColumn column[static_cast<int>(Column::count)];
+  i64_t page_id[2] = {};  // bytes from a page id to the next, of K and of V
+  i64_t page_count = 0;   // in the pool
+  i64_t limit = 0;        // with kv_offsets: the largest that one may be
+  unsigned wide = 0;      // bit c: column c holds i64, otherwise i32
+  int batch = 0;
+  int tokens = 0;  // of Q: in all, or per sequence where padded
+  int padded = 0;
+  Divider group;  // heads per kv head
+  int kv_heads = 0;
+  int left = 0, right = 0;  // of the mask's band; open is as far as any key can be
+  int capacity = 0;         // without kv_offsets: tokens that a sequence has memory for
+  int unit = 1;             // with kv_offsets: tokens of an entry
+  int max_len = 0;
+  int page_size = 0, page_shift = -1;  // 1 << page_shift, or no power of two
+  int simple = 0;  // K and V: rows are whole and aligned to 16 bytes, and 16 keys from a multiple of 16 lie in one page
+  int q_simple = 0;  // Q: the same
+  Dtype q_type = Dtype::none;
+  int d_k = 0, d_v = 0;
+  char* base[2] = {};  // of K and V, and bytes between heads, pages and tokens
+  i64_t head[2] = {}, page[2] = {}, token[2] = {};
+  char* q = nullptr;
+  i64_t q_batch = 0, q_token = 0, q_head = 0;  // bytes
+};
+
 struct AttentionCudaArgs {
-  AttentionArgs a;
+  AttentionStart start;
   float* pieces;      // partial results: see attention_piece_floats
   unsigned* arrived;  // [grid] counters of cut even, zero before and after
   u32_t* status;      // word that receives a sticky status; may be null
@@ -33,6 +73,7 @@ struct AttentionCudaArgs {
   int max_splits;     // cut parts and fixed: pieces that a row block has room for
   int least_tiles;    // cut even: the least tiles of a block
   int q_align, out_align, k_align, v_align, rope_align;  // bytes that every row's address is a multiple of, at most 16
+  AttentionArgs a;
 };
 static_assert(sizeof(AttentionCudaArgs) <= 4096, "the limit of a kernel's parameters");
 

@@ -196,6 +196,16 @@ struct RowBytes {
   int k, rope, v;
   int k_align, rope_align, v_align;
 };
+// `v_dim`: the first of the part of V.
+inline RowBytes row_bytes(const AttentionCudaArgs& g, int v_dim) {
+  const KvSpec& kv = g.a.spec.kv[0];
+  return {.k = (kv.d_k - kv.d_rope) * (kK8 ? 1 : 2),
+          .rope = kv.d_rope * 2,
+          .v = (kv.d_v - v_dim) * (kV8 ? 1 : 2),
+          .k_align = g.k_align,
+          .rope_align = g.rope_align,
+          .v_align = g.v_align};
+}
 
 // Starts copying the keys that this warp owns into its part of a stage: keys `first` and following of it.
 template <class Stage>

@@ -68,22 +68,20 @@ inline i64_t sequence_tiles(const AttentionCudaArgs& g, const AttentionRequest& 
 }
 
 // Sum over the block of each thread's value; `before` is the sum of the threads before.
-inline i64_t block_scan(DecodeShared& shared, i64_t value, i64_t& before) {
+template <class T>
+inline T block_scan(DecodeShared& shared, T value, T& before) {
   const int lane = lane_id(), warp = warp_id();
-  i64_t sum = value;
-#pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    const i64_t other = __shfl_up_sync(kAllLanes, sum, step);
-    if (lane >= step) sum += other;
-  }
+  T* sums = reinterpret_cast<T*>(shared.warp_tiles);
+  const T sum = warp_scan(value);
   __syncthreads();
-  if (lane == 31) shared.warp_tiles[warp] = sum;
+  if (lane == 31) sums[warp] = sum;
   __syncthreads();
-  i64_t total = 0;
+  T total = 0;
   before = sum - value;
+#pragma unroll
   for (int i = 0; i < kWarps; ++i) {
-    if (i < warp) before += shared.warp_tiles[i];
-    total += shared.warp_tiles[i];
+    if (i < warp) before += sums[i];
+    total += sums[i];
   }
   return total;
 }
@@ -133,12 +131,7 @@ inline void run_tiles(bool by_key, const AttentionCudaArgs& g, DecodeShared& sha
   const AttentionArgs& a = g.a;
   const int lane = lane_id(), warp = warp_id();
   const unsigned q = shared_address(shared.q) + q_lane_offset(lane);
-  const RowBytes bytes = {.k = (a.spec.kv[0].d_k - a.spec.kv[0].d_rope) * (kK8 ? 1 : 2),
-                          .rope = a.spec.kv[0].d_rope * 2,
-                          .v = (a.spec.kv[0].d_v - task.v_dim) * (kV8 ? 1 : 2),
-                          .k_align = g.k_align,
-                          .rope_align = g.rope_align,
-                          .v_align = g.v_align};
+  const RowBytes bytes = row_bytes(g, task.v_dim);
   int full_lo, full_hi, any_lo, any_hi;
   WarpRows& rows = shared.rows[warp];
   find_rows(a, shared.request, s, task.block, 0, task.kv_head, rows, full_lo, full_hi, any_lo, any_hi);
@@ -338,14 +331,13 @@ inline void decode_even(const AttentionCudaArgs& g, DecodeShared& shared) {
 inline void decode_fixed(const AttentionCudaArgs& g, DecodeShared& shared) {
   const AttentionArgs& a = g.a;
   const int kv_heads = a.spec.heads / a.spec.group;
-  i64_t b;
-  int index;
-  if (!find_block(a, config::block_rows, blockIdx.x, b, index)) return;
-  if (threadIdx.x == 0) shared.request = sequence_of(g, b);
+  Slot slot;
+  if (!find_slot(g, config::block_rows, static_cast<int>(blockIdx.x), slot)) return;
+  if (threadIdx.x == 0) shared.request = sequence_of(g, slot.b);
   __syncthreads();
   const AttentionRequest& r = shared.request;
-  if (index >= count_row_blocks(g, r)) return;
-  const DecodeTask task = {row_block_of(r, a.spec.group, index), static_cast<int>(blockIdx.y) % kv_heads,
+  if (slot.row_block >= count_row_blocks(g, r)) return;
+  const DecodeTask task = {row_block_of(r, a.spec.group, slot.row_block), static_cast<int>(blockIdx.y) % kv_heads,
                            static_cast<int>(blockIdx.y) / kv_heads * config::d_v};
   const int splits = count_splits(a, r, task.block, g.split_tiles);
   const i64_t pieces = (blockIdx.x * static_cast<i64_t>(gridDim.y) + blockIdx.y) * g.max_splits;

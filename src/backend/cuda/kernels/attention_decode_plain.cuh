@@ -9,12 +9,12 @@
 namespace fovea {
 
 // Tiles of one row block, at least 1: rows without a key still get their result.
-inline int plain_tiles(const AttentionArgs& a, const PlainSequence& r, RowBlock block, Keys& keys) {
-  keys = plain_rows_keys(a, r, block.first, block.count).any;
+inline int plain_tiles(const AttentionStart& s, const PlainSequence& r, RowBlock block, Keys& keys) {
+  keys = plain_rows_keys(s, r, block.first, block.count).any;
   return keys.lo < keys.hi ? (keys.hi - 1) / kTileKeys + 1 - keys.lo / kTileKeys : 1;
 }
 inline int plain_row_blocks(const AttentionCudaArgs& g, const PlainSequence& r) {
-  const int rows = r.tokens * g.a.spec.group;
+  const int rows = r.tokens * g.start.group.divisor;
   if (rows <= g.least_rows || rows > g.most_rows) return 0;
   return (rows + config::block_rows - 1) / config::block_rows;
 }
@@ -23,42 +23,15 @@ inline RowBlock plain_row_block(const PlainSequence& r, int group, int index) {
   return {first, min(config::block_rows, r.tokens * group - first)};
 }
 inline PlainSequence read_sequence(const AttentionCudaArgs& g, int b) {
-  const AttentionArgs& a = g.a;
-  if (a.spec.padded) return plain_sequence(g, b, 0, static_cast<int>(a.spec.tokens));
-  const int all = static_cast<int>(a.spec.tokens);
-  const int begin = static_cast<int>(clamp(index_at(a.cu_seqlens_q, b), 0, all));
-  return plain_sequence(g, b, begin, static_cast<int>(clamp(index_at(a.cu_seqlens_q, b + 1) - begin, 0, all - begin)));
+  return plain_sequence(g, b, g.start.padded ? SequenceTokens{0, g.start.tokens} : sequence_tokens(g, b));
 }
 inline int plain_sequence_tiles(const AttentionCudaArgs& g, const PlainSequence& r) {
   const int blocks = plain_row_blocks(g, r);
   int tiles = 0;
   Keys keys;
 #pragma unroll 1
-  for (int i = 0; i < blocks; ++i) tiles += plain_tiles(g.a, r, plain_row_block(r, g.a.spec.group, i), keys);
+  for (int i = 0; i < blocks; ++i) tiles += plain_tiles(g.start, r, plain_row_block(r, g.start.group.divisor, i), keys);
   return tiles;
-}
-
-// Sum over the block of each thread's value; `before` is the sum of the threads before.
-inline int plain_scan(DecodeShared& shared, int value, int& before) {
-  const int lane = lane_id(), warp = warp_id();
-  int* sums = reinterpret_cast<int*>(shared.warp_tiles);
-  int sum = value;
-#pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    const int other = __shfl_up_sync(kAllLanes, sum, step);
-    if (lane >= step) sum += other;
-  }
-  __syncthreads();
-  if (lane == 31) sums[warp] = sum;
-  __syncthreads();
-  int total = 0;
-  before = sum - value;
-#pragma unroll
-  for (int i = 0; i < kWarps; ++i) {
-    if (i < warp) before += sums[i];
-    total += sums[i];
-  }
-  return total;
 }
 
 // The line of all tiles, and the piece of it that is this block's: its first sequence is left in shared.plain.
@@ -67,7 +40,7 @@ struct Line {
   i64_t begin, end;  // tiles
 };
 inline Line find_piece(const AttentionCudaArgs& g, DecodeShared& shared, int units) {
-  const int batch = static_cast<int>(g.a.spec.batch), chunks = (batch + kThreads - 1) / kThreads;
+  const int batch = g.start.batch, chunks = (batch + kThreads - 1) / kThreads;
   Line line = {};
   int all = 0, passed = 0;
   // Chunks of one sequence a thread: first all are counted, then looked at again for the one that the piece begins in.
@@ -79,7 +52,7 @@ inline Line find_piece(const AttentionCudaArgs& g, DecodeShared& shared, int uni
     PlainSequence r;
     int tiles = 0, before;
     if (b < batch) r = read_sequence(g, b), tiles = plain_sequence_tiles(g, r);
-    const int here = plain_scan(shared, tiles, before);
+    const int here = block_scan(shared, tiles, before);
     if (counting) all += here;
     if (round == chunks - 1) {
       const i64_t total = static_cast<i64_t>(all) * units;
@@ -105,26 +78,21 @@ inline void plain_run(bool by_key, const AttentionCudaArgs& g, DecodeShared& sha
                       const DecodeTask& task, const PlainSource& source, const StepRules& rules, Keys keys, int first,
                       int last, Output& o, RowState& state) {
   using Stage = KeyStage<kKeys, 1>;
-  const AttentionArgs& a = g.a;
+  const AttentionStart& s = g.start;
   const int lane = lane_id(), warp = warp_id();
   clear(o, state);
   state.unit = rules.v_scale;
   const unsigned q = shared_address(shared.q) + q_lane_offset(lane);
-  const RowBytes bytes = {.k = (a.spec.kv[0].d_k - a.spec.kv[0].d_rope) * (kK8 ? 1 : 2),
-                          .rope = a.spec.kv[0].d_rope * 2,
-                          .v = (a.spec.kv[0].d_v - task.v_dim) * (kV8 ? 1 : 2),
-                          .k_align = g.k_align,
-                          .rope_align = g.rope_align,
-                          .v_align = g.v_align};
-  const RowsKeys rows = plain_rows_keys(a, r, task.block.first, task.block.count);
+  const RowBytes bytes = row_bytes(g, task.v_dim);
+  const RowsKeys rows = plain_rows_keys(s, r, task.block.first, task.block.count);
   const int my_row = lane % kWarpRows;
   const Keys mine =
-      my_row < task.block.count ? plain_keys(a, r, (task.block.first + my_row) / a.spec.group) : Keys{0, 0};
+      my_row < task.block.count ? plain_keys(s, r, divide(task.block.first + my_row, s.group)) : Keys{0, 0};
   constexpr int kSteps = kTileKeys / kStepKeys;
   first *= kSteps;
   last *= kSteps;
   const auto key_of = [&](int step) { return step * kStepKeys + warp * kKeys; };
-  PlainNext next = plain_next(a.kv[0], source, key_of(first), keys);
+  PlainNext next = plain_next(s, source, key_of(first), keys);
   // The first rounds only start copies.
 #pragma unroll 1
   for (int t = first - kStages + 1; t < last; ++t) {
@@ -142,7 +110,7 @@ inline void plain_run(bool by_key, const AttentionCudaArgs& g, DecodeShared& sha
                       bytes);
     }
     family::commit();
-    next = plain_next(a.kv[0], source, key_of(ahead + 1), keys);
+    next = plain_next(s, source, key_of(ahead + 1), keys);
     const int key = key_of(t);
     if (t < first || key >= rows.any.hi || key + kKeys <= rows.any.lo) continue;
     attend_plain(by_key, false, rules, shared.stage[warp][t % kStages], q, key, mine, rows.every, task.v_dim, o, state);
@@ -152,9 +120,9 @@ inline void plain_run(bool by_key, const AttentionCudaArgs& g, DecodeShared& sha
 }
 
 inline void decode_plain(const AttentionCudaArgs& g, DecodeShared& shared) {
-  const AttentionArgs& a = g.a;
-  const int kv_heads = a.spec.kv[0].heads, group = a.spec.group;
-  const int units = kv_heads * ((a.spec.kv[0].d_v + config::d_v - 1) / config::d_v);
+  const AttentionStart& s = g.start;
+  const int kv_heads = s.kv_heads, group = s.group.divisor;
+  const int units = kv_heads * ((s.d_v + config::d_v - 1) / config::d_v);
   touch_parameters(g);
   const Line line = find_piece(g, shared, units);
   if (line.begin >= line.end) return;
@@ -171,7 +139,7 @@ inline void decode_plain(const AttentionCudaArgs& g, DecodeShared& shared) {
     DecodeTask task;
     task.block = plain_row_block(r, group, index);
     Keys keys;
-    const int tiles = plain_tiles(a, r, task.block, keys);
+    const int tiles = plain_tiles(s, r, task.block, keys);
     if (tile >= before + static_cast<i64_t>(tiles) * units) {
       before += static_cast<i64_t>(tiles) * units;
       ++index;
@@ -182,16 +150,16 @@ inline void decode_plain(const AttentionCudaArgs& g, DecodeShared& shared) {
     task.kv_head = unit % kv_heads;
     task.v_dim = unit / kv_heads * config::d_v;
     __syncthreads();  // merges of the task before are done with shared memory
-    if (!copy_plain_q(g, r, task.block, task.kv_head, shared.q)) {
+    if (!copy_plain_q(s, r, task.block, task.kv_head, shared.q)) {
       make_plain_q(g, r, task.block, task.kv_head, shared.q);
     }
     family::commit();
-    const PlainSource source = plain_source(g, r, task.kv_head, task.v_dim);
+    const PlainSource source = plain_source(s, r, task.kv_head, task.v_dim);
     if (!source.simple) {  // any page size, any alignment
       if (threadIdx.x == 0) find_any_source(g, r, task.kv_head, task.v_dim, keys, shared.source);
       __syncthreads();
     }
-    const StepRules rules = step_rules(a, 0, task.kv_head, nullptr);
+    const StepRules rules = step_rules(g.a, 0, task.kv_head, nullptr);
     const int first = keys.lo / kTileKeys + offset, last = keys.lo < keys.hi ? first + count : first;
     Output o;
     RowState state;
@@ -203,7 +171,7 @@ inline void decode_plain(const AttentionCudaArgs& g, DecodeShared& shared) {
       by_key = true;
     }
     gather_warps(shared, rules.to_log2, o, state);
-    const AttentionRequest request = request_of(a, r);
+    const AttentionRequest request = request_of(g.a, r);
     finish_task(g, shared, request, task, tile - offset, tiles, count, offset, line.per_block);
     tile += count;
   }

@@ -21,13 +21,12 @@ struct SplitPieces {
 
 extern "C" __global__ void __launch_bounds__(128) attention_merge(const __grid_constant__ AttentionCudaArgs g) {
   const AttentionArgs& a = g.a;
-  i64_t b;
-  int index;
   // Blocks of cut parts count their slots from the end.
   const i64_t slot = blockIdx.x;
-  if (!find_block(a, config::block_rows, slot, b, index)) return;
-  const AttentionRequest r = sequence_of(g, b);
-  const int rows = static_cast<int>(r.tokens) * a.spec.group, first = index * config::block_rows;
+  Slot found;
+  if (!find_slot(g, config::block_rows, static_cast<int>(slot), found)) return;
+  const AttentionRequest r = sequence_of(g, found.b);
+  const int rows = static_cast<int>(r.tokens) * a.spec.group, first = found.row_block * config::block_rows;
   if (rows <= g.least_rows || rows > g.most_rows) return;
   const RowBlock block = {first, min(config::block_rows, rows - first)};
   const int parts = g.parts > 1 ? g.parts : count_splits(a, r, block, g.split_tiles);

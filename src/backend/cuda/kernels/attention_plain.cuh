@@ -28,31 +28,28 @@ inline void touch_parameters(const AttentionCudaArgs& g) {
   ptx::keep(seen);
 }
 
-inline PlainSequence plain_sequence(const AttentionCudaArgs& g, int b, int first, int tokens) {
-  const AttentionArgs& a = g.a;
-  const KvView& kv = a.kv[0];
-  PlainSequence r = {.b = b, .first = first, .tokens = tokens, .active = 0, .q_len = tokens};
-  constexpr i64_t kMost = i64_t{1} << 30;
-  const i64_t len = kv_len(kv, b), start = kv_start(kv, b);
+inline PlainSequence plain_sequence(const AttentionCudaArgs& g, int b, SequenceTokens rows) {
+  const AttentionStart& s = g.start;
+  PlainSequence r = {.b = b, .first = rows.first, .tokens = rows.count, .active = 0, .q_len = rows.count};
   bool wrong = false;
-  if (a.spec.padded) {
-    if (a.q_starts.given()) r.active = static_cast<int>(clamp(index_at(a.q_starts, b), 0, tokens));
-    const i64_t rows = a.q_lens.given() ? index_at(a.q_lens, b) : tokens - r.active;
-    r.q_len = static_cast<int>(clamp(rows, 0, tokens - r.active));
-    wrong = r.q_len != rows;
+  if (s.padded) {
+    if (given(s, Column::q_starts)) r.active = cut(entry_at(s, Column::q_starts, b), rows.count, wrong);
+    r.q_len = rows.count - r.active;
+    if (given(s, Column::q_lens)) r.q_len = cut(entry_at(s, Column::q_lens, b), r.q_len, wrong);
   }
-  i64_t most = at_most(kv_capacity(kv, b), kv.spec.max_len);
-  if (kv.spec.layout == KvLayout::paged_csr) {
-    const i64_t entry = index_at(kv.page_indptr, b), entries = kv.page_table.shape[0];
-    most = entry < 0 || entry > entries ? 0 : at_most(most, (entries - entry) * kv.spec.page_size);
-  } else if (kv.spec.layout == KvLayout::ragged) {
-    const i64_t offset = index_at(kv.cu_seqlens_kv, b);
-    most = offset < 0 ? 0 : at_most(most, kv.spec.page_size - offset);
+  i64_t capacity = s.capacity, room = s.capacity;
+  if (given(s, Column::kv_offsets)) {
+    const i64_t offset = entry_at(s, Column::kv_offsets, b);
+    capacity = (entry_at(s, Column::kv_offsets, b + 1) - offset) * s.unit;
+    room = offset < 0 || offset > s.limit ? 0 : at_most(capacity, (s.limit - offset) * s.unit);
   }
-  r.len = static_cast<int>(clamp(len, 0, kMost));
-  r.end = static_cast<int>(clamp(len, 0, at_least(most, 0)));
-  r.start = static_cast<int>(clamp(start, 0, kMost));
-  if (wrong || r.end != len) report_status(g.status, StatusCode::invalid_value);
+  const i64_t len = given(s, Column::kv_lens) ? entry_at(s, Column::kv_lens, b) : capacity;
+  r.len = static_cast<int>(clamp(len, 0, kMostKeys));
+  r.end = cut(len, static_cast<int>(clamp(room, 0, s.max_len)), wrong);
+  if (given(s, Column::kv_starts)) {
+    r.start = static_cast<int>(clamp(entry_at(s, Column::kv_starts, b), 0, kMostKeys));
+  }
+  if (wrong) report_status(g.status, StatusCode::invalid_value);
   return r;
 }
 
@@ -60,14 +57,9 @@ inline PlainSequence plain_sequence(const AttentionCudaArgs& g, int b, int first
 struct Keys {
   int lo, hi;
 };
-inline Keys plain_keys(const AttentionArgs& a, const PlainSequence& r, int token) {
-  constexpr i64_t kMost = i64_t{1} << 30;
-  Band band;
-  mask_band(a.spec.mask, band);
+inline Keys plain_keys(const AttentionStart& s, const PlainSequence& r, int token) {
   const int p = r.len - r.q_len + token - r.active;
-  const int lo = band.left < 0 ? 0 : p - static_cast<int>(at_most(band.left, kMost));
-  const int hi = band.right < 0 ? r.end : static_cast<int>(at_most(p + at_most(band.right, kMost) + 1, r.end));
-  const Keys keys = {max(lo, r.start), hi};
+  const Keys keys = {max(p - s.left, r.start), min(p + s.right + 1, r.end)};
   const bool in_use = token >= r.active && token < r.active + r.q_len;
   return in_use && keys.lo < keys.hi ? keys : Keys{0, 0};
 }
@@ -77,12 +69,12 @@ inline Keys plain_keys(const AttentionArgs& a, const PlainSequence& r, int token
 struct RowsKeys {
   Keys every, any;
 };
-inline RowsKeys plain_rows_keys(const AttentionArgs& a, const PlainSequence& r, int first, int count) {
-  const int group = a.spec.group;
-  const int begin = first / group, last = (first + count - 1) / group;
+inline RowsKeys plain_rows_keys(const AttentionStart& s, const PlainSequence& r, int first, int count) {
+  if (count <= 0) return {{0, 0}, {0, 0}};
+  const int begin = divide(first, s.group), last = divide(first + count - 1, s.group);
   const int from = max(begin, r.active), to = min(last, r.active + r.q_len - 1);
-  if (count <= 0 || from > to) return {{0, 0}, {0, 0}};
-  const Keys low = plain_keys(a, r, from), high = plain_keys(a, r, to);
+  if (from > to) return {{0, 0}, {0, 0}};
+  const Keys low = plain_keys(s, r, from), high = plain_keys(s, r, to);
   RowsKeys keys = {{high.lo, low.hi}, {low.lo, high.hi}};
   if (from != begin || to != last || low.hi == 0) keys.every = {0, 0};
   if (low.hi == 0) keys.any.lo = 0;
@@ -102,25 +94,20 @@ inline AttentionRequest request_of(const AttentionArgs& a, const PlainSequence& 
 }
 
 // Q's rows of 16-bit operands as they are; false where load_q has to make them.
-inline bool copy_plain_q(const AttentionCudaArgs& g, const PlainSequence& r, RowBlock rows, int kv_head, char* q) {
-  const AttentionArgs& a = g.a;
-  const int d = a.spec.kv[0].d_k;
-  if (kParts != 1 || kK8 || config::d_rope > 0 || a.spec.q != kKind || g.q_align < 16 || d != config::d_main)
+inline bool copy_plain_q(const AttentionStart& s, const PlainSequence& r, RowBlock rows, int kv_head, char* q) {
+  if (kParts != 1 || kK8 || config::d_rope > 0 || s.q_type != kKind || !s.q_simple || s.d_k != config::d_main)
     return false;
   constexpr int kLanes = lanes_per_row(QRows::kChunks), kStep = kThreads / kLanes;
-  const int group = a.spec.group, chunk = static_cast<int>(threadIdx.x) % kLanes;
+  const int group = s.group.divisor, chunk = static_cast<int>(threadIdx.x) % kLanes;
   int n = static_cast<int>(threadIdx.x) / kLanes;
-  int token = (rows.first + n) / group, head = rows.first + n - token * group;
-  const int token_step = kStep / group, head_step = kStep - token_step * group;
+  int token = divide(rows.first + n, s.group), head = rows.first + n - token * group;
+  const int token_step = divide(kStep, s.group), head_step = kStep - token_step * group;
   const unsigned to = shared_address(q) + n * QRows::kStride + chunk * 16;
-  const char* base = element_address(a.q, (a.spec.padded ? r.b : 0) * a.q.stride[0] + r.first * a.q.stride[1] +
-                                              kv_head * group * a.q.stride[2]) +
-                     chunk * 16;
-  const i64_t token_stride = a.q.stride[1] * 2, head_stride = a.q.stride[2] * 2;
+  const char* base = s.q + r.b * s.q_batch + r.first * s.q_token + kv_head * group * s.q_head + chunk * 16;
 #pragma unroll 4
   for (int i = 0; i < config::block_rows; i += kStep, n += kStep) {
     const bool exists = n < rows.count && token >= r.active && token < r.active + r.q_len;
-    const char* from = base + token * token_stride + head * head_stride;
+    const char* from = base + token * s.q_token + head * s.q_head;
     if (config::block_rows % kStep == 0 || n < config::block_rows) {
 #pragma unroll
       for (int c = 0; c < QRows::kChunks; c += kLanes) {
@@ -156,53 +143,47 @@ struct PlainSource {
   int shift;             // page size = 1 << shift
   bool simple;
 };
-inline PlainSource plain_source(const AttentionCudaArgs& g, const PlainSequence& r, int kv_head, int v_dim) {
-  const KvView& kv = g.a.kv[0];
-  const bool csr = kv.spec.layout == KvLayout::paged_csr, paged = csr || kv.spec.layout == KvLayout::paged;
+inline PlainSource plain_source(const AttentionStart& s, const PlainSequence& r, int kv_head, int v_dim) {
+  constexpr int kPages = static_cast<int>(Column::pages);
+  const bool offsets = given(s, Column::kv_offsets), paged = given(s, Column::pages);
+  const i64_t offset = offsets ? entry_at(s, Column::kv_offsets, r.b) : 0;
   PlainSource source;
-  source.base[0] = kv.k.base + kv_head * kv.k.head_stride;
-  source.base[1] = kv.v.base + kv_head * kv.v.head_stride;
-  source.table[0] = source.table[1] = nullptr;
-  source.shift = 31 - __clz(kv.spec.page_size);
-  if (!kv.spec.v_in_k) source.base[1] += v_dim * (kV8 ? 1 : 2);
-  if (paged) {
-    const i64_t line = csr ? index_at(kv.page_indptr, r.b) : r.b;
-    const IndexView& v_table = kv_v_table(kv);
-    source.table[0] =
-        static_cast<const char*>(kv.page_table.data) + line * kv.page_table.stride[0] * kv.page_table.block_bytes;
-    source.table[1] = static_cast<const char*>(v_table.data) + line * v_table.stride[0] * v_table.block_bytes;
-  } else {
-    const bool ragged = kv.spec.layout == KvLayout::ragged;
-    const i64_t page = ragged ? 0 : r.b, offset = ragged ? index_at(kv.cu_seqlens_kv, r.b) : 0;
-    source.base[0] += page * kv.k.page_stride + offset * kv.k.token_stride;
-    source.base[1] += page * kv.v.page_stride + offset * kv.v.token_stride;
+  source.shift = s.page_shift;
+#pragma unroll
+  for (int side = 0; side < 2; ++side) {
+    source.base[side] = s.base[side] + kv_head * s.head[side];
+    source.table[side] = nullptr;
+    if (paged) {
+      const IndexColumn& column = s.column[kPages + side];
+      source.table[side] = column.data + (offsets ? offset * s.page_id[side] : r.b * column.stride);
+    } else {
+      source.base[side] += offsets ? offset * s.token[side] : r.b * s.page[side];
+    }
   }
-  const bool pages_simple = !paged || (kv.spec.page_size % 16 == 0 && __popc(kv.spec.page_size) == 1);
-  source.simple = pages_simple && config::d_rope == 0 && g.k_align >= 16 && g.v_align >= 16 &&
-                  kv.spec.d_k == config::d_main && (kVInK || kv.spec.d_v - v_dim >= config::d_v);
+  if (!kVInK) source.base[1] += v_dim * (kV8 ? 1 : 2);
+  source.simple = s.simple && s.d_k == config::d_main && (kVInK || s.d_v - v_dim >= config::d_v);
   return source;
 }
 
 // The page of key t (all lanes the same), or -1.
-inline i64_t plain_page(const KvView& kv, const PlainSource& source, int side, int t) {
-  const IndexView& table = side == 1 ? kv_v_table(kv) : kv.page_table;
-  const i64_t at = (t >> source.shift) * table.stride[kv.spec.layout == KvLayout::paged_csr ? 0 : 1];
-  const i64_t page = table.dtype == Dtype::i64 ? reinterpret_cast<const i64_t*>(source.table[side])[at]
-                                               : reinterpret_cast<const int*>(source.table[side])[at];
-  return static_cast<u64_t>(page) < static_cast<u64_t>(kv.pages) ? page : -1;
+inline i64_t plain_page(const AttentionStart& s, const PlainSource& source, int side, int t) {
+  const char* entry = source.table[side] + (t >> source.shift) * s.page_id[side];
+  const bool wide = (s.wide >> (static_cast<int>(Column::pages) + side) & 1) != 0;
+  const i64_t page = wide ? load<i64_t>(entry) : load<i32_t>(entry);
+  return static_cast<u64_t>(page) < static_cast<u64_t>(s.page_count) ? page : -1;
 }
 
 // The pages of the keys that a warp copies next.
 struct PlainNext {
   i64_t page[2];
 };
-inline PlainNext plain_next(const KvView& kv, const PlainSource& source, int key, Keys keys) {
+inline PlainNext plain_next(const AttentionStart& s, const PlainSource& source, int key, Keys keys) {
   // Where pages are not simple they are no power of two either, and the table would be read past its end.
   if (!source.simple || source.table[0] == nullptr || key >= keys.hi || key + 16 <= keys.lo) return {{0, 0}};
   const int t = max(key, keys.lo);
   PlainNext next;
-  next.page[0] = plain_page(kv, source, 0, t);
-  next.page[1] = kVInK ? next.page[0] : kv.v_page_table.given() ? plain_page(kv, source, 1, t) : next.page[0];
+  next.page[0] = plain_page(s, source, 0, t);
+  next.page[1] = kVInK || source.table[0] == source.table[1] ? next.page[0] : plain_page(s, source, 1, t);
   return next;
 }
 
@@ -236,7 +217,7 @@ inline void copy_plain_keys(const AttentionCudaArgs& g, const PlainSource& sourc
                             Stage& stage, int owner, int key, Keys keys, const PlainNext& next, const RowBytes& bytes) {
   constexpr int kOwned = Stage::kOwned;
   static_assert(16 % kOwned == 0);
-  const KvView& kv = g.a.kv[0];
+  const AttentionStart& s = g.start;
   if (!source.simple) {
     copy_keys(stage, owner, find_key<Stage>(any_source, key), bytes, false, g.status);
     return;
@@ -245,18 +226,18 @@ inline void copy_plain_keys(const AttentionCudaArgs& g, const PlainSource& sourc
   const i64_t offset = source.table[0] == nullptr ? key : key & ((1 << source.shift) - 1);
   const unsigned k_to = shared_address(stage.k) + owner * kOwned * KRows::kStride;
   const unsigned v_to = shared_address(stage.v) + owner * kOwned * VRows::kStride;
-  const char* k_from = source.base[0] + next.page[0] * kv.k.page_stride + offset * kv.k.token_stride;
-  const char* v_from = source.base[1] + next.page[1] * kv.v.page_stride + offset * kv.v.token_stride;
+  const char* k_from = source.base[0] + next.page[0] * s.page[0] + offset * s.token[0];
+  const char* v_from = source.base[1] + next.page[1] * s.page[1] + offset * s.token[1];
   if (exists && key >= keys.lo && key + kOwned <= keys.hi) {
-    copy_plain_rows<KRows, kOwned, true>(k_to, k_from, kv.k.token_stride, 0, kOwned);
-    if constexpr (!kVInK) copy_plain_rows<VRows, kOwned, true>(v_to, v_from, kv.v.token_stride, 0, kOwned);
+    copy_plain_rows<KRows, kOwned, true>(k_to, k_from, s.token[0], 0, kOwned);
+    if constexpr (!kVInK) copy_plain_rows<VRows, kOwned, true>(v_to, v_from, s.token[1], 0, kOwned);
     if (lane_id() == 0) stage.bad[owner] = 0;
     return;
   }
   const int lo = min(max(keys.lo - key, 0), kOwned), hi = max(min(keys.hi - key, kOwned), lo);
   const int last = exists ? hi : lo;
-  copy_plain_rows<KRows, kOwned, false>(k_to, k_from, kv.k.token_stride, lo, last);
-  if constexpr (!kVInK) copy_plain_rows<VRows, kOwned, false>(v_to, v_from, kv.v.token_stride, lo, last);
+  copy_plain_rows<KRows, kOwned, false>(k_to, k_from, s.token[0], lo, last);
+  if constexpr (!kVInK) copy_plain_rows<VRows, kOwned, false>(v_to, v_from, s.token[1], lo, last);
   if (lane_id() == 0) {
     stage.bad[owner] = static_cast<unsigned short>(((1u << hi) - 1) & ~((1u << last) - 1));
     if (last != hi) report_status(g.status, StatusCode::invalid_value);
@@ -265,13 +246,13 @@ inline void copy_plain_keys(const AttentionCudaArgs& g, const PlainSource& sourc
 
 // The same of keys that all exist, of one simple buffer without pages.
 template <class Stage>
-inline void copy_inner_keys(const KvView& kv, const PlainSource& source, Stage& stage, int owner, int key) {
+inline void copy_inner_keys(const AttentionStart& s, const PlainSource& source, Stage& stage, int owner, int key) {
   constexpr int kOwned = Stage::kOwned;
   copy_plain_rows<KRows, kOwned, true>(shared_address(stage.k) + owner * kOwned * KRows::kStride,
-                                       source.base[0] + key * kv.k.token_stride, kv.k.token_stride, 0, kOwned);
+                                       source.base[0] + key * s.token[0], s.token[0], 0, kOwned);
   if constexpr (kVInK) return;
   copy_plain_rows<VRows, kOwned, true>(shared_address(stage.v) + owner * kOwned * VRows::kStride,
-                                       source.base[1] + key * kv.v.token_stride, kv.v.token_stride, 0, kOwned);
+                                       source.base[1] + key * s.token[1], s.token[1], 0, kOwned);
 }
 
 // One step of a warp. `mine`: the keys of row lane % kWarpRows; `all_seen`: every row sees every key, and scores need

@@ -38,17 +38,16 @@ inline void prefill_general(const AttentionCudaArgs& g) {
             v_dim = static_cast<int>(blockIdx.y) / kv_heads * config::d_v;
   // Later rows see more keys under a causal mask: start with them.
   const i64_t slot = g.slots - 1 - static_cast<i64_t>(blockIdx.x);
-  i64_t b;
-  int row_block;
-  if (!find_block(a, config::block_rows, slot, b, row_block)) return;
+  Slot found;
+  if (!find_slot(g, config::block_rows, static_cast<int>(slot), found)) return;
   if (threadIdx.x == 0) shared.any_factor = 0;
   RowBlock block;
   int begin = 0, end = 0x7FFFFFFF;  // tiles of this block's part
   {
-    const AttentionRequest r = sequence_of(g, b);
+    const AttentionRequest r = sequence_of(g, found.b);
     const int rows = static_cast<int>(r.tokens) * a.spec.group;
     if (rows <= g.least_rows || rows > g.most_rows) return;
-    block.first = row_block * config::block_rows;
+    block.first = found.row_block * config::block_rows;
     block.count = min(config::block_rows, rows - block.first);
     if (threadIdx.x == 0) shared.request = r;
     if constexpr (kFactors) __syncthreads();  // any_factor
@@ -65,12 +64,7 @@ inline void prefill_general(const AttentionCudaArgs& g) {
   __syncthreads();
   const AttentionRequest& r = shared.request;
   const unsigned q = shared_address(shared.q) + first_row * QRows::kStride + q_lane_offset(lane);
-  const RowBytes bytes = {.k = (a.spec.kv[0].d_k - a.spec.kv[0].d_rope) * (kK8 ? 1 : 2),
-                          .rope = a.spec.kv[0].d_rope * 2,
-                          .v = (a.spec.kv[0].d_v - v_dim) * (kV8 ? 1 : 2),
-                          .k_align = g.k_align,
-                          .rope_align = g.rope_align,
-                          .v_align = g.v_align};
+  const RowBytes bytes = row_bytes(g, v_dim);
   Output o;
   RowState state;
   float to_log2 = 1;

@@ -29,24 +29,23 @@ inline void prefill_plain(const AttentionCudaArgs& g) {
   static_assert(sizeof(PrefillPlainShared) <= attention_smem_bytes(kShape));
   extern __shared__ char shared_bytes[];
   PrefillPlainShared& shared = *reinterpret_cast<PrefillPlainShared*>(shared_bytes);
-  const AttentionArgs& a = g.a;
+  const AttentionStart& s = g.start;
   const int lane = lane_id(), warp = warp_id(), first_row = warp * kWarpRows;
-  const int kv_heads = a.spec.kv[0].heads;
-  const int kv_head = static_cast<int>(blockIdx.y) % kv_heads;
-  const int v_dim = static_cast<int>(blockIdx.y) / kv_heads * config::d_v;
+  const int kv_head = static_cast<int>(blockIdx.y) % s.kv_heads;
+  const int v_dim = static_cast<int>(blockIdx.y) / s.kv_heads * config::d_v;
   // Later rows see more keys under a causal mask: start with them.
   const i64_t index = g.slots - 1 - static_cast<i64_t>(blockIdx.x);
   Slot slot;
-  if (!find_slot(a, config::block_rows, index, slot)) return;
-  const int group = a.spec.group, rows = slot.tokens * group;
+  if (!find_slot(g, config::block_rows, static_cast<int>(index), slot)) return;
+  const int rows = slot.tokens * s.group.divisor;
   if (rows <= g.least_rows || rows > g.most_rows) return;
-  const PlainSequence r = plain_sequence(g, static_cast<int>(slot.b), slot.first, slot.tokens);
+  const PlainSequence r = plain_sequence(g, static_cast<int>(slot.b), {slot.first, slot.tokens});
   const RowBlock block = {slot.row_block * config::block_rows,
                           min(config::block_rows, rows - slot.row_block * config::block_rows)};
-  if (!copy_plain_q(g, r, block, kv_head, shared.q)) make_plain_q(g, r, block, kv_head, shared.q);
+  if (!copy_plain_q(s, r, block, kv_head, shared.q)) make_plain_q(g, r, block, kv_head, shared.q);
   family::commit();
 
-  Keys keys = plain_rows_keys(a, r, block.first, block.count).any;
+  Keys keys = plain_rows_keys(s, r, block.first, block.count).any;
   if (g.parts > 1) {
     const int from = keys.lo / kTileKeys, tiles = keys.hi > keys.lo ? (keys.hi - 1) / kTileKeys + 1 - from : 0;
     const int each = (tiles + g.parts - 1) / g.parts, begin = from + static_cast<int>(blockIdx.z) * each;
@@ -54,12 +53,13 @@ inline void prefill_plain(const AttentionCudaArgs& g) {
   }
   PrefillPlainShared::Warp& mine = shared.warp[warp];
   {
-    const RowsKeys warp_keys = plain_rows_keys(a, r, block.first + first_row, min(kWarpRows, block.count - first_row));
-    const PlainSource source = plain_source(g, r, kv_head, v_dim);
+    const RowsKeys warp_keys = plain_rows_keys(s, r, block.first + first_row, min(kWarpRows, block.count - first_row));
+    const PlainSource source = plain_source(s, r, kv_head, v_dim);
     if (lane == 0) mine.source = source, mine.every = warp_keys.every, mine.any = warp_keys.any;
 #pragma unroll
     for (int i = lane; i < kWarpRows; i += 32) {
-      mine.row[i] = first_row + i < block.count ? plain_keys(a, r, (block.first + first_row + i) / group) : Keys{0, 0};
+      mine.row[i] =
+          first_row + i < block.count ? plain_keys(s, r, divide(block.first + first_row + i, s.group)) : Keys{0, 0};
     }
     __syncwarp();
     if (!source.simple) {  // any page size, any alignment
@@ -67,20 +67,15 @@ inline void prefill_plain(const AttentionCudaArgs& g) {
       __syncthreads();
     }
   }
-  const RowBytes bytes = {.k = (a.spec.kv[0].d_k - a.spec.kv[0].d_rope) * (kK8 ? 1 : 2),
-                          .rope = a.spec.kv[0].d_rope * 2,
-                          .v = (a.spec.kv[0].d_v - v_dim) * (kV8 ? 1 : 2),
-                          .k_align = g.k_align,
-                          .rope_align = g.rope_align,
-                          .v_align = g.v_align};
+  const RowBytes bytes = row_bytes(g, v_dim);
   const unsigned q = shared_address(shared.q) + first_row * QRows::kStride + q_lane_offset(lane);
-  const StepRules rules = step_rules(a, 0, kv_head, nullptr);
+  const StepRules rules = step_rules(g.a, 0, kv_head, nullptr);
   constexpr int kOwned = kKeys / kWarps;
   const int first_key = keys.lo / kKeys * kKeys;
   Output o;
   RowState state;
   // Keys that every row of the block sees, in one buffer: most of a long sequence's, and their steps ask for nothing.
-  Keys inner = plain_rows_keys(a, r, block.first, block.count).every;
+  Keys inner = plain_rows_keys(s, r, block.first, block.count).every;
   inner = {max(inner.lo, keys.lo), min(inner.hi, keys.hi)};
   if (!mine.source.simple || mine.source.table[0] != nullptr || rules.transform || block.count < config::block_rows) {
     inner = {0, 0};
@@ -93,7 +88,7 @@ inline void prefill_plain(const AttentionCudaArgs& g) {
     clear(o, state);
     state.unit = rules.v_scale;
     int stage = 1;
-    PlainNext next = plain_next(a.kv[0], mine.source, first_key + warp * kOwned, keys);
+    PlainNext next = plain_next(s, mine.source, first_key + warp * kOwned, keys);
     // The first round only starts the first copy, while Q is on its way.
 #pragma unroll 1
     for (int key = first_key - kKeys; key < keys.hi; key += kKeys, stage ^= 1) {
@@ -103,12 +98,12 @@ inline void prefill_plain(const AttentionCudaArgs& g) {
       }
       const int ahead = key + kKeys, own = ahead + warp * kOwned;
       if (ahead >= inner.lo && ahead + kKeys <= inner.hi) {
-        copy_inner_keys(a.kv[0], mine.source, shared.stage[stage ^ 1], warp, own);
+        copy_inner_keys(s, mine.source, shared.stage[stage ^ 1], warp, own);
         family::commit();
       } else if (ahead < keys.hi) {
         copy_plain_keys(g, mine.source, shared.source, shared.stage[stage ^ 1], warp, own, keys, next, bytes);
         family::commit();
-        next = plain_next(a.kv[0], mine.source, own + kKeys, keys);
+        next = plain_next(s, mine.source, own + kKeys, keys);
       }
       const bool all_seen = key >= inner.lo && key + kKeys <= inner.hi;
       if (!all_seen && (key < first_key || key >= mine.any.hi || key + kKeys <= mine.any.lo)) continue;
@@ -123,7 +118,7 @@ inline void prefill_plain(const AttentionCudaArgs& g) {
     const i64_t unit = index * gridDim.y + blockIdx.y;
     store_piece(piece_at(g, unit * g.max_splits + blockIdx.z), shared.block, first_row, rules.to_log2, o, state);
   } else {
-    store_rows(g, request_of(a, shared.sequence), shared.block, first_row, kv_head, v_dim, rules.to_log2, o, state,
+    store_rows(g, request_of(g.a, shared.sequence), shared.block, first_row, kv_head, v_dim, rules.to_log2, o, state,
                shared.out[warp]);
   }
 }

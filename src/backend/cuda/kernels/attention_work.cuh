@@ -66,6 +66,46 @@ inline AttentionRequest sequence_of(const AttentionCudaArgs& g, i64_t b) {
   return r;
 }
 
+// Sum of the values of the lanes up to this one.
+template <class T>
+inline T warp_scan(T value) {
+  const int lane = lane_id();
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const T other = __shfl_up_sync(kAllLanes, value, step);
+    if (lane >= step) value += other;
+  }
+  return value;
+}
+
+inline bool given(const AttentionStart& s, Column c) {
+  return s.column[static_cast<int>(c)].data != nullptr;
+}
+inline i64_t entry_at(const AttentionStart& s, Column c, int i) {
+  const IndexColumn& column = s.column[static_cast<int>(c)];
+  const char* p = column.data + i * column.stride;
+  return (s.wide >> static_cast<int>(c) & 1) != 0 ? load<i64_t>(p) : load<i32_t>(p);
+}
+// Cut to [0, most]; `wrong` where that changes it.
+inline int cut(i64_t x, int most, bool& wrong) {
+  const int inside = static_cast<int>(clamp(x, 0, most));
+  wrong |= inside != x;
+  return inside;
+}
+
+// Rows of Q's view that a sequence has, ragged Q.
+struct SequenceTokens {
+  int first, count;
+};
+inline SequenceTokens sequence_tokens(const AttentionCudaArgs& g, int b) {
+  const AttentionStart& s = g.start;
+  bool wrong = false;
+  const int first = cut(entry_at(s, Column::cu_seqlens_q, b), s.tokens, wrong);
+  const int count = cut(entry_at(s, Column::cu_seqlens_q, b + 1) - first, s.tokens - first, wrong);
+  if (wrong) report_status(g.status, StatusCode::invalid_value);
+  return {first, count};
+}
+
 // A row block of the call: of which sequence, and where that one's rows lie in Q's view.
 struct Slot {
   i64_t b;
@@ -74,50 +114,35 @@ struct Slot {
 };
 
 // Finds slot `index`; false past the end. Every warp does the same.
-inline bool find_slot(const AttentionArgs& a, int block_rows, i64_t index, Slot& slot) {
-  const int group = a.spec.group, all = static_cast<int>(a.spec.tokens);
-  if (a.spec.padded) {
-    const int blocks = (all * group + block_rows - 1) / block_rows;
-    const int b = static_cast<int>(index) / blocks;
-    slot = {b, static_cast<int>(index) - b * blocks, 0, all};
-    return b < a.spec.batch;
+inline bool find_slot(const AttentionCudaArgs& g, int block_rows, int index, Slot& slot) {
+  const AttentionStart& s = g.start;
+  const int group = s.group.divisor;
+  if (s.padded) {
+    const int blocks = (s.tokens * group + block_rows - 1) / block_rows;
+    const int b = index / blocks;
+    slot = {b, index - b * blocks, 0, s.tokens};
+    return b < s.batch;
   }
-  const int lane = lane_id(), wanted = static_cast<int>(index);
+  const int lane = lane_id();
   int before = 0;
 #pragma unroll 1
-  for (i64_t first = 0; first < a.spec.batch; first += 32) {
-    const i64_t mine = first + lane;
-    int begin = 0, tokens = 0;
-    if (mine < a.spec.batch) {
-      begin = static_cast<int>(clamp(index_at(a.cu_seqlens_q, mine), 0, all));
-      tokens = static_cast<int>(clamp(index_at(a.cu_seqlens_q, mine + 1) - begin, 0, all - begin));
-    }
-    const int blocks = (tokens * group + block_rows - 1) / block_rows;
-    int sum = blocks;
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-      const int other = __shfl_up_sync(kAllLanes, sum, step);
-      if (lane >= step) sum += other;
-    }
-    const unsigned here = __ballot_sync(kAllLanes, before + sum > wanted);
+  for (int first = 0; first < s.batch; first += 32) {
+    SequenceTokens mine = {0, 0};
+    if (first + lane < s.batch) mine = sequence_tokens(g, first + lane);
+    const int blocks = (mine.count * group + block_rows - 1) / block_rows;
+    const int sum = warp_scan(blocks);
+    const unsigned here = __ballot_sync(kAllLanes, before + sum > index);
     if (here != 0) {
       const int owner = __ffs(static_cast<int>(here)) - 1;
       slot.b = first + owner;
-      slot.row_block = wanted - __shfl_sync(kAllLanes, before + sum - blocks, owner);
-      slot.first = __shfl_sync(kAllLanes, begin, owner);
-      slot.tokens = __shfl_sync(kAllLanes, tokens, owner);
+      slot.row_block = index - __shfl_sync(kAllLanes, before + sum - blocks, owner);
+      slot.first = __shfl_sync(kAllLanes, mine.first, owner);
+      slot.tokens = __shfl_sync(kAllLanes, mine.count, owner);
       return true;
     }
     before += __shfl_sync(kAllLanes, sum, 31);
   }
   return false;
-}
-inline bool find_block(const AttentionArgs& a, int block_rows, i64_t index, i64_t& b, int& row_block) {
-  Slot slot;
-  if (!find_slot(a, block_rows, index, slot)) return false;
-  b = slot.b;
-  row_block = slot.row_block;
-  return true;
 }
 
 // Rows of a block: `count` of them from `first` on, of one sequence and kv head.
