@@ -214,12 +214,14 @@ inline void gather_warps(DecodeShared& shared, float to_log2, const Output& o, c
 }
 
 struct WarpParts {
+  static constexpr int kBatch = kWarps;
   const DecodeShared& s;
   float top(int k, int r) const { return s.top[k][r]; }
   float sum(int k, int r) const { return s.sum[k][r]; }
   float4 o(int k, int r, int dim) const { return *reinterpret_cast<const float4*>(&s.o[k][r][dim]); }
 };
 struct BlockPieces {
+  static constexpr int kBatch = 8;
   const AttentionCudaArgs& g;  // two pieces per block: [0] what it ends or passes, [1] what it begins
   i64_t first;                 // block that began
   Piece at(int k) const { return piece_at(g, 2 * (first + k) + (k == 0)); }

@@ -12,6 +12,7 @@
 namespace fovea {
 
 struct SplitPieces {
+  static constexpr int kBatch = 8;
   const float* first;
   float top(int k, int r) const { return at(k)[config::block_rows * config::d_v + r]; }
   float sum(int k, int r) const { return at(k)[config::block_rows * (config::d_v + 1) + r]; }

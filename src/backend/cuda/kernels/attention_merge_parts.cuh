@@ -11,27 +11,43 @@ inline float weight_of(float top, float common) {
   return top == minus_infinity() ? 0.0f : ptx::exp2_approx(top - common);
 }
 
-// Merges parts 0 .. count - 1 of `rows` rows, four dims a thread: part.top(k, row), sum(k, row), o(k, row, dim). A part
-// without keys weighs nothing, to the bit.
+// Merges parts 0 .. count - 1 of `rows` rows, four dims a thread: part.top(k, row), sum(k, row), o(k, row, dim).
+// Parts::kBatch of them are asked for at once, so that one wait serves all. A part without keys weighs nothing, to the bit.
 template <int dims, class Parts, class Put>
 inline void merge_parts(int rows, int count, const Parts& part, const Put& put) {
-  constexpr int kQuads = dims / 4;
+  constexpr int kQuads = dims / 4, kBatch = Parts::kBatch;
   for (int i = static_cast<int>(threadIdx.x); i < rows * kQuads; i += static_cast<int>(blockDim.x)) {
     const int r = i / kQuads, dim = i % kQuads * 4;
     float top = minus_infinity(), sum = 0;
     float4 value = {0, 0, 0, 0};
-#pragma unroll 8
-    for (int k = 0; k < count; ++k) top = fmaxf(top, part.top(k, r));
-#pragma unroll 8
-    for (int k = 0; k < count; ++k) {
-      const float one = part.top(k, r), weight = weight_of(one, top), part_sum = part.sum(k, r);
-      const float4 o = part.o(k, r, dim);
-      if (part_sum == 0) continue;
-      sum = __fmaf_rn(part_sum, weight, sum);
-      value.x = __fmaf_rn(o.x, weight, value.x);
-      value.y = __fmaf_rn(o.y, weight, value.y);
-      value.z = __fmaf_rn(o.z, weight, value.z);
-      value.w = __fmaf_rn(o.w, weight, value.w);
+#pragma unroll 1
+    for (int first = 0; first < count; first += kBatch) {
+      float tops[kBatch], sums[kBatch], common = top;
+      float4 o[kBatch];
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        tops[k] = minus_infinity(), sums[k] = 0, o[k] = {0, 0, 0, 0};
+        if (first + k >= count) continue;
+        tops[k] = part.top(first + k, r);
+        sums[k] = part.sum(first + k, r);
+        o[k] = part.o(first + k, r, dim);
+      }
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) common = fmaxf(common, tops[k]);
+      const float shrink = weight_of(top, common);  // of what was merged before: 1 where its maximum stays
+      top = common;
+      sum *= shrink;
+      value = {value.x * shrink, value.y * shrink, value.z * shrink, value.w * shrink};
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        if (sums[k] == 0) continue;
+        const float weight = weight_of(tops[k], top);
+        sum = __fmaf_rn(sums[k], weight, sum);
+        value.x = __fmaf_rn(o[k].x, weight, value.x);
+        value.y = __fmaf_rn(o[k].y, weight, value.y);
+        value.z = __fmaf_rn(o[k].z, weight, value.z);
+        value.w = __fmaf_rn(o[k].w, weight, value.w);
+      }
     }
     put(r, dim, value, top, sum);
   }
