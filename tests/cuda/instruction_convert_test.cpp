@@ -137,6 +137,12 @@ TEST_F(InstructionConvert, Fp8ByInstructions) {
       ASSERT_TRUE(f16_is_nan(want) ? f16_is_nan(got) : got == want) << entry << " of " << code << " is " << got;
     }
   }
+  const std::vector<u32_t> wide = map("convert_sm89", "widen_bf16", all_words(65536));
+  for (u32_t i = 0; i < 2 * 65536; ++i) {
+    const u32_t code = i / 2 >> (i % 2 * 8) & 0xFF, got = wide[i / 2] >> (i % 2 * 16) & 0xFFFF;
+    const float want = e4m3_to_f32(static_cast<u8_t>(code)), found = bf16_to_f32(static_cast<u16_t>(got));
+    ASSERT_TRUE(want != want ? found != found : bits_of_float(want) == bits_of_float(found)) << code << " is " << got;
+  }
 }
 
 TEST_F(InstructionConvert, SpecialFunctionsKeepTheirBounds) {

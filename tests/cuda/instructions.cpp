@@ -48,7 +48,7 @@ const std::vector<InstructionFile>& instruction_files() {
       {"convert_sm75", {"tanh_approx"}, 75},
       {"convert_sm80", {"pack_f16", "pack_bf16", "bf16x2_of_e4m3x2"}, 80},
       {"convert_fp8", {"f16x2_of_e4m3x2_by_integers", "e4m3x2_of_f16x2_by_integers", "e4m3_of_f32_shared"}, 70},
-      {"convert_sm89", {"e4m3x2_of_f16x2", "e4m3x2_of_f32", "f16x2_of_e4m3x2", "f16x2_of_e5m2x2"}, 89},
+      {"convert_sm89", {"e4m3x2_of_f16x2", "e4m3x2_of_f32", "f16x2_of_e4m3x2", "f16x2_of_e5m2x2", "widen_bf16"}, 89},
   };
   return files;
 }

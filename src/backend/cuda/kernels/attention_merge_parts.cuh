@@ -12,7 +12,8 @@ inline float weight_of(float top, float common) {
 }
 
 // Merges parts 0 .. count - 1 of `rows` rows, four dims a thread: part.top(k, row), sum(k, row), o(k, row, dim).
-// Parts::kBatch of them are asked for at once, so that one wait serves all. A part without keys weighs nothing, to the bit.
+// Parts::kBatch of them are asked for at once, so that one wait serves all. A part without keys weighs nothing, to the
+// bit.
 template <int dims, class Parts, class Put>
 inline void merge_parts(int rows, int count, const Parts& part, const Put& put) {
   constexpr int kQuads = dims / 4, kBatch = Parts::kBatch;
