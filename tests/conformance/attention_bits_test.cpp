@@ -3,6 +3,7 @@
 // and plans that serve many calls.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "support/attention_cases.h"
 #include "support/check.h"
@@ -188,10 +189,17 @@ TEST(BugCorpus, D27_CapacityDoesNotMatter) {
 
 TEST(AttentionBits, DoNotDependOnChunks) {
   Rng rng = test_rng();
-  for (int32_t mask : {FOVEA_MASK_CAUSAL, FOVEA_MASK_WINDOW}) {
+  const std::pair<int32_t, int32_t> cases[] = {{FOVEA_MASK_CAUSAL, FOVEA_CODEC_F16},
+                                               {FOVEA_MASK_WINDOW, FOVEA_CODEC_F16},
+                                               {FOVEA_MASK_CAUSAL, FOVEA_CODEC_F32},
+                                               {FOVEA_MASK_CAUSAL, FOVEA_CODEC_BF16},
+                                               {FOVEA_MASK_WINDOW, FOVEA_CODEC_FP8}};
+  for (const auto& [mask, codec] : cases) {
     AttentionCase c = simple_case({60}, {150}, 6, 2, 64, 64);
-    c.kv[0].k.codec = c.kv[0].v.codec = FOVEA_CODEC_F16;
+    c.kv[0].k.codec = c.kv[0].v.codec = codec;
+    if (codec == FOVEA_CODEC_FP8) c.kv[0].k.scale_kind = c.kv[0].v.scale_kind = FOVEA_SCALE_TOKEN_HEAD;
     c.options.mask = mask;
+    if (codec != FOVEA_CODEC_F16) c.options.softcap = 20, c.alibi = true;
     if (mask == FOVEA_MASK_WINDOW) c.options.window_left = 40, c.options.window_right = 0;
     c.options.batch_invariant = c.options.chunk_invariant = 1;
     c.poison = false;

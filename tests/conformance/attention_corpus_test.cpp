@@ -259,6 +259,26 @@ TEST(BugCorpus, B02_PoisonSeenByAnotherRowOnly) {
   }
 }
 
+TEST(BugCorpus, B03_NanOfFp8IsNanToThoseWhoSeeIt) {
+  Rng rng = test_rng();
+  for (int64_t d : {40, 64}) {
+    for (bool in_k : {false, true}) {
+      AttentionCase c = simple_case({1}, {40}, 4, 2, static_cast<int32_t>(d), static_cast<int32_t>(d));
+      c.kv[0].index = KvIndex::contiguous;
+      c.kv[0].k = c.kv[0].v = {FOVEA_CODEC_FP8, FOVEA_SCALE_TENSOR, FOVEA_F32, 0};
+      AttentionProblem problem(c, rng);
+      write_token(problem, 0, 17, in_k ? std::nan("") : 0.5, in_k ? 0.5 : std::nan(""), rng);
+      for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
+        problem.poison_outputs();
+        RUN_OR_CONTINUE(run(backend, problem.params));
+        for (int64_t i = 0; i < problem.out.size(); ++i) {
+          EXPECT_TRUE(std::isnan(problem.out.get(i))) << backend.name << " " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST(BugCorpus, B06_PageTableOfExactSize) {
   Rng rng = test_rng();
   for (int32_t page : {1, 3, 16, 64}) {

@@ -31,9 +31,11 @@ void run_with_partials(const CpuContext& c, const AttentionPlan& plan, const Att
   const AttentionPartials partials{
       .data = aligned_floats(scratch), .floats = attention_partial_floats(args.spec), .splits = splits};
   const i64_t blocks = slots.count * args.spec.kv[0].heads;
+  // Heads of the same tokens follow each other: they are often neighbours in memory.
+  const i64_t heads = args.spec.kv[0].heads;
   c.parallel_for(blocks * splits, [&](int64_t i) {
-    with_attention_task(slots, i / splits % slots.count, i / splits / slots.count, [&](const AttentionTask& task) {
-      attention_split(c.isa, args, plan.tiles, task, i % splits, partials);
+    with_attention_task(slots, i / heads / splits, i % heads, [&](const AttentionTask& task) {
+      attention_split(c.isa, args, plan.tiles, task, i / heads % splits, partials);
     });
   });
   c.parallel_for(blocks, [&](int64_t i) {
@@ -55,10 +57,13 @@ Status attention(BackendContext& context, const AttentionPlan& plan, const Atten
     run_with_partials(c, plan, args, slots, splits, exec.scratch);
     return {};
   }
-  // Blocks of one kv head follow each other, so that its keys stay in a cache; the longest blocks of a causal sequence
-  // come first.
-  c.parallel_for(slots.count * args.spec.kv[0].heads, [&](int64_t i) {
-    with_attention_task(slots, slots.count - 1 - i % slots.count, i / slots.count,
+  // Where sequences have several blocks, those of one kv head follow each other, so that its keys stay in a cache; else
+  // the heads of a sequence do, as above. The longest blocks of a causal sequence come first.
+  const i64_t heads = args.spec.kv[0].heads;
+  const bool one_block = args.spec.max_q_len * args.spec.group <= plan.tiles.block_rows;
+  c.parallel_for(slots.count * heads, [&](int64_t i) {
+    const i64_t slot = one_block ? i / heads : i % slots.count, head = one_block ? i % heads : i / slots.count;
+    with_attention_task(slots, slots.count - 1 - slot, head,
                         [&](const AttentionTask& task) { attention_block(c.isa, args, plan.tiles, task); });
   });
   return {};

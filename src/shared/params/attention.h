@@ -72,6 +72,9 @@ struct AttentionTiles {
 inline constexpr int kBlockRowStep = 16;  // the widest vector's lanes
 inline constexpr int kMaxBlockRows = 64;
 inline constexpr i64_t kBufferFloats = 33 * 1024;
+// A block of so few rows has keys in lanes, and turns a part of a tile's keys in the buffer of converted ones.
+inline constexpr int kFewRows = 8;
+inline constexpr i64_t kTurnedFloats = i64_t{64} * kTileKeys;
 constexpr i64_t attention_padded(i64_t d) {
   return (d + kBlockRowStep - 1) / kBlockRowStep * kBlockRowStep;
 }
@@ -80,6 +83,7 @@ constexpr i64_t attention_buffer_floats(i64_t rows, i64_t chunk_keys, i64_t d_k,
          kBlockRowStep;  // a last vector may be stored past its row
 }
 static_assert(attention_buffer_floats(kBlockRowStep, 8, kMaxHeadDim, kMaxHeadDim) <= kBufferFloats);
+static_assert(attention_buffer_floats(kBlockRowStep, 0, kMaxHeadDim, kMaxHeadDim) + kTurnedFloats <= kBufferFloats);
 
 // One sequence of a call.
 struct AttentionRequest {

@@ -116,11 +116,47 @@ HWY_INLINE void ForSeen(const TileSide& side, i64_t first, int begin, int end, u
 }
 
 // rows[k] for k in [begin, end): where the vector lies.
-inline void PointAtRows(const TileSide& side, i64_t first, int begin, int end, u64_t seen, const float** rows) {
-  for (int k = begin; k < end; ++k) rows[k] = kZeroRow;
-  ForSeen(side, first, begin, end, seen, [&](int k, KvSlot slot) HWY_ATTR {
-    rows[k] = reinterpret_cast<const float*>(kv_address(*side.data, slot, side.head));
+inline void PointAtRows(const TileSide& side, i64_t first, int begin, int end, u64_t seen, const char** rows) {
+  for (int k = begin; k < end; ++k) rows[k] = reinterpret_cast<const char*>(kZeroRow);
+  ForSeen(side, first, begin, end, seen,
+          [&](int k, KvSlot slot) HWY_ATTR { rows[k] = kv_address(*side.data, slot, side.head); });
+}
+
+// rows[k]: where the vector of token first + k lies, zeros from `end` on and for ids that are no page (a packed mask
+// may hide such tokens).
+inline void PointAhead(const TileSide& side, i64_t first, i64_t end, const char** rows) {
+  const int count = static_cast<int>(at_least(0, at_most(end - first, kTileKeys)));
+  for (int k = count; k < kTileKeys; ++k) rows[k] = reinterpret_cast<const char*>(kZeroRow);
+  kv_for_tokens(*side.kv, *side.table, side.b, first, count, [&](i64_t k, KvSlot slot) {
+    const bool page = slot.page >= 0 && slot.page < side.kv->pages;
+    rows[k] = page ? kv_address(*side.data, slot, side.head) : reinterpret_cast<const char*>(kZeroRow);
   });
+}
+
+// Is no element of e4m3 vectors NaN?
+inline bool NoneIsNan(const char* const* rows, int count, i64_t dims) {
+  const hn::Repartition<uint8_t, F32Tag> d;
+  const auto most = hn::Set(d, static_cast<uint8_t>(0x7F));
+  const i64_t n = static_cast<i64_t>(hn::Lanes(d));
+  auto top = hn::Zero(d);
+  bool none = true;
+  for (int k = 0; k < count; ++k) {
+    const auto* p = reinterpret_cast<const uint8_t*>(rows[k]);
+    i64_t i = 0;
+    for (; i + n <= dims; i += n) top = hn::Max(top, hn::And(hn::LoadU(d, p + i), most));
+    for (; i < dims; ++i) none &= (p[i] & 0x7F) != 0x7F;
+  }
+  return none && hn::AllFalse(d, hn::Eq(top, most));
+}
+
+// WithFloatType for these vectors, with the quicker one of e4m3 where it serves.
+template <class Body>
+HWY_INLINE void WithElementType(Dtype type, const char* const* rows, int count, i64_t dims, const Body& body) {
+  if (type == Dtype::e4m3 && NoneIsNan(rows, count, dims)) {
+    body(FiniteE4m3());
+  } else {
+    WithFloatType(type, body);
+  }
 }
 
 inline F32Vec ConvertRow(const TileSide& side, KvSlot slot, float* to) {
@@ -147,27 +183,27 @@ inline F32Vec ConvertRow(const TileSide& side, KvSlot slot, float* to) {
 
 // The same, converted into `buffer`, rows of attention_padded(width) floats. Returns whether all are finite.
 inline bool ConvertRows(const TileSide& side, i64_t first, int begin, int end, u64_t seen, float* buffer,
-                        const float** rows) {
+                        const char** rows) {
   const i64_t stride = attention_padded(side.width());
   F32Vec finite = hn::Zero(F32Tag());
-  for (int k = begin; k < end; ++k) rows[k] = kZeroRow;
+  for (int k = begin; k < end; ++k) rows[k] = reinterpret_cast<const char*>(kZeroRow);
   // Ascending, because a row's last vector may reach into the next one.
   ForSeen(side, first, begin, end, seen, [&](int k, KvSlot slot) HWY_ATTR {
     float* to = buffer + (k - begin) * stride;
     finite = hn::Add(finite, ConvertRow(side, slot, to));
-    rows[k] = to;
+    rows[k] = reinterpret_cast<const char*>(to);
   });
   return IsZero(finite);
 }
 
 // Is every vector finite where it lies?
-inline bool RowsAreFinite(const float* const* rows, int begin, int end, i64_t dims) {
+inline bool RowsAreFinite(const char* const* rows, int begin, int end, i64_t dims) {
   const F32Tag d;
   const F32Vec zero = hn::Zero(d);
   F32Vec finite = zero;
   for (int k = begin; k < end; ++k) {
     for (i64_t i = 0; i < dims; i += static_cast<i64_t>(hn::Lanes(d))) {
-      finite = hn::MulAdd(hn::LoadU(d, rows[k] + i), zero, finite);
+      finite = hn::MulAdd(LoadF32(F32(), d, rows[k] + i * static_cast<i64_t>(sizeof(float))), zero, finite);
     }
   }
   return IsZero(finite);

@@ -30,39 +30,17 @@ HWY_INLINE void Unroll(const Body& body) {
 }
 #define FOVEA_INLINE_LAMBDA HWY_ATTR __attribute__((always_inline))
 
-// e^x for x <= 0 within 1 ulp, gradual underflow included; 0 for -inf, exactly 1 for 0, NaN for NaN.
-HWY_INLINE F32Vec ExpOfNonPositive(F32Vec x) {
-  const F32Tag d;
-  const hn::RebindToUnsigned<F32Tag> du;
-  // Adding 1.5 * 2^23 rounds to an integer n and leaves it in the low bits.
-  const F32Vec z = hn::MulAdd(x, hn::Set(d, 0x1.715476p+0f), hn::Set(d, 0x1.8p23f));
-  const F32Vec n = hn::Sub(z, hn::Set(d, 0x1.8p23f));
-  // ln 2 in two parts; n times the first is exact.
-  const F32Vec r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x));
-  // Interpolation of (e^r - 1 - r) / r^2 at Chebyshev nodes.
-  F32Vec p = hn::Set(d, 0x1.6d117cp-10f);
-  p = hn::MulAdd(p, r, hn::Set(d, 0x1.120be2p-7f));
-  p = hn::MulAdd(p, r, hn::Set(d, 0x1.555518p-5f));
-  p = hn::MulAdd(p, r, hn::Set(d, 0x1.5554dcp-3f));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
-  p = hn::Add(hn::MulAdd(hn::Mul(r, r), p, r), hn::Set(d, 1.0f));
-  // 2^(n + 64), then 2^-64: the second product rounds into the subnormal range.
-  const auto power = hn::ShiftLeft<23>(hn::Add(hn::BitCast(du, z), hn::Set(du, 127u + 64u)));
-  const F32Vec y = hn::Mul(hn::Mul(p, hn::BitCast(d, power)), hn::Set(d, 0x1p-64f));
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -104.0f)), y);
-}
-
 // scores[j][lane] = sum_i q[i][lane] * k[j][i] for kKeys keys and kVecs vectors of rows.
 // q: [d, q_stride], scores: [.., q_stride].
 template <size_t kKeys, size_t kVecs>
-HWY_INLINE void ScoresOfKeys(const float* HWY_RESTRICT q, size_t stride, const float* const* k, i64_t dims,
+HWY_INLINE void ScoresOfKeys(const float* HWY_RESTRICT q, size_t stride, const char* const* k, i64_t dims,
                              float* HWY_RESTRICT scores) {
   const F32Tag d;
   const size_t n = hn::Lanes(d);
   F32Vec sum[kKeys][kVecs];
   const float* key[kKeys];
   Unroll<kKeys>([&](auto j) FOVEA_INLINE_LAMBDA {
-    key[j] = k[j];
+    key[j] = reinterpret_cast<const float*>(k[j]);
     Unroll<kVecs>([&](auto v) FOVEA_INLINE_LAMBDA { sum[j][v] = hn::Zero(d); });
   });
   for (i64_t i = 0; i < dims; ++i, q += stride) {
@@ -80,8 +58,7 @@ HWY_INLINE void ScoresOfKeys(const float* HWY_RESTRICT q, size_t stride, const f
 
 // Eight keys at a time; begin and end are multiples of 8. k: pointers of the tile's keys. scores: [64, stride].
 inline constexpr int kKeyStep = 8;
-inline void Scores(const float* q, size_t stride, const float* const* k, int begin, int end, i64_t dims,
-                   float* scores) {
+inline void Scores(const float* q, size_t stride, const char* const* k, int begin, int end, i64_t dims, float* scores) {
   const size_t n = hn::Lanes(F32Tag());
   // Two vectors of rows and eight keys are 16 sums: as many as 32 registers hold well; with 16 registers, four keys.
   constexpr size_t kKeys = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64 ? 8 : 4;
@@ -98,27 +75,41 @@ inline void Scores(const float* q, size_t stride, const float* const* k, int beg
   }
 }
 
+// Weights of a tile: those of key j and row r at data[j * key_step + r * row_step].
+struct Weights {
+  const float* data;
+  size_t key_step;
+  size_t row_step;
+};
+
 // out[r][c] = out[r][c] * decay[r] + sum_j weights[j][r] * v[j][c] for kRows rows and kVecs vectors of dims, keys in
-// ascending order. decay may be null (1).
-template <size_t kRows, size_t kVecs>
-HWY_INLINE void ValuesOfRows(const float* HWY_RESTRICT weights, size_t stride, const float* const* v, int begin,
-                             int end, size_t column, const float* decay, float* HWY_RESTRICT out, size_t out_stride) {
+// ascending order. decay may be null (1), ahead too: other vectors of which the same columns are fetched.
+template <class Type, size_t kRows, size_t kVecs>
+HWY_INLINE void ValuesOfRows(Type type, const Weights& weights, const char* const* v, const char* const* ahead,
+                             int begin, int end, size_t column, const float* decay, float* HWY_RESTRICT out,
+                             size_t out_stride) {
   const F32Tag d;
   const size_t n = hn::Lanes(d);
+  constexpr size_t kBytes = sizeof(typename Type::Raw);
   F32Vec sum[kRows][kVecs];
+  const float* w[kRows];
   Unroll<kRows>([&](auto r) FOVEA_INLINE_LAMBDA {
+    w[r] = weights.data + static_cast<size_t>(begin) * weights.key_step + r * weights.row_step;
     const F32Vec factor = hn::Set(d, decay ? decay[r] : 1.0f);
     Unroll<kVecs>([&](auto c) FOVEA_INLINE_LAMBDA {
       sum[r][c] = hn::Mul(hn::LoadU(d, out + r * out_stride + column + c * n), factor);
     });
   });
-  for (int j = begin; j < end; ++j) {
-    const float* HWY_RESTRICT row = v[j] + column;
-    const float* HWY_RESTRICT w = weights + static_cast<size_t>(j) * stride;
+  size_t at = 0;
+  for (int j = begin; j < end; ++j, at += weights.key_step) {
+    const char* HWY_RESTRICT row = v[j] + column * kBytes;
+    if (ahead) {
+      for (size_t i = 0; i < kVecs * n * kBytes; i += 64) __builtin_prefetch(ahead[j] + column * kBytes + i, 0, 2);
+    }
     F32Vec value[kVecs];
-    Unroll<kVecs>([&](auto c) FOVEA_INLINE_LAMBDA { value[c] = hn::LoadU(d, row + c * n); });
+    Unroll<kVecs>([&](auto c) FOVEA_INLINE_LAMBDA { value[c] = LoadF32(type, d, row + c * n * kBytes); });
     Unroll<kRows>([&](auto r) FOVEA_INLINE_LAMBDA {
-      const F32Vec x = hn::Set(d, w[r]);
+      const F32Vec x = hn::Set(d, w[r][at]);
       Unroll<kVecs>([&](auto c) FOVEA_INLINE_LAMBDA { sum[r][c] = hn::MulAdd(x, value[c], sum[r][c]); });
     });
   }
@@ -127,13 +118,9 @@ HWY_INLINE void ValuesOfRows(const float* HWY_RESTRICT weights, size_t stride, c
   });
 }
 
-template <size_t kVecs>
-inline void ValuesOfColumns(const float* weights, size_t stride, const float* const* v, int begin, int end,
-                            size_t column, int rows, const float* decay, float* out, size_t out_stride) {
-  const auto run = [&](auto count, int r) FOVEA_INLINE_LAMBDA {
-    ValuesOfRows<count, kVecs>(weights + r, stride, v, begin, end, column, decay ? decay + r : nullptr,
-                               out + static_cast<size_t>(r) * out_stride, out_stride);
-  };
+// Calls run(n, r) for rows r .. r + n - 1, n a compile-time 4, 2 or 1.
+template <class Run>
+HWY_INLINE void ForRows(int rows, const Run& run) {
   int r = 0;
   for (; r + 4 <= rows; r += 4) run(std::integral_constant<size_t, 4>(), r);
   if (rows - r >= 2) {
@@ -143,18 +130,32 @@ inline void ValuesOfColumns(const float* weights, size_t stride, const float* co
   if (rows - r == 1) run(std::integral_constant<size_t, 1>(), r);
 }
 
-// weights: [64, stride], v: pointers of the tile's values, out: [rows, out_stride], dims rounded up to whole vectors.
-inline void Values(const float* weights, size_t stride, const float* const* v, int begin, int end, i64_t dims, int rows,
-                   const float* decay, float* out, size_t out_stride) {
+template <size_t kVecs, class Type>
+inline void ValuesOfColumns(Type type, const Weights& weights, const char* const* v, const char* const* ahead,
+                            int begin, int end, size_t column, int rows, const float* decay, float* out,
+                            size_t out_stride) {
+  ForRows(rows, [&](auto count, int r) FOVEA_INLINE_LAMBDA {
+    Weights own = weights;
+    own.data += static_cast<size_t>(r) * weights.row_step;
+    ValuesOfRows<Type, count, kVecs>(type, own, v, r == 0 ? ahead : nullptr, begin, end, column,
+                                     decay ? decay + r : nullptr, out + static_cast<size_t>(r) * out_stride,
+                                     out_stride);
+  });
+}
+
+// v: pointers of the tile's values, out: [rows, out_stride], dims rounded up to whole vectors.
+template <class Type>
+inline void Values(Type type, const Weights& weights, const char* const* v, const char* const* ahead, int begin,
+                   int end, i64_t dims, int rows, const float* decay, float* out, size_t out_stride) {
   const size_t n = hn::Lanes(F32Tag());
   constexpr size_t kVecs = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64 ? 4 : 2;
   size_t column = 0;
   const size_t width = (static_cast<size_t>(dims) + n - 1) / n * n;
   for (; column + kVecs * n <= width; column += kVecs * n) {
-    ValuesOfColumns<kVecs>(weights, stride, v, begin, end, column, rows, decay, out, out_stride);
+    ValuesOfColumns<kVecs>(type, weights, v, ahead, begin, end, column, rows, decay, out, out_stride);
   }
   for (; column < width; column += n) {
-    ValuesOfColumns<1>(weights, stride, v, begin, end, column, rows, decay, out, out_stride);
+    ValuesOfColumns<1>(type, weights, v, ahead, begin, end, column, rows, decay, out, out_stride);
   }
 }
 

@@ -5,12 +5,14 @@
 //   l = l e^(m - m') + sum w;   o = o e^(m - m') + w v;   out = o / l;   lse = m + ln l
 //
 // Rows of a block are (query, head of the group), so that the heads of a group share what is loaded of K and V. Logits
-// lie as [key, row]: maxima, exponentials and sums run down the keys with rows in lanes. Splits of the keys have sums
-// of their own, merged in ascending order. A row's bits depend on its own keys alone: a tile it does not see leaves
-// m, l and o as they were, and so does a masked key.
+// lie as [key, row]: maxima, exponentials and sums run down the keys with rows in lanes. A block of few rows would
+// leave lanes idle: it has keys in lanes, logits lie as [row, key] (by_keys), and its bits are the same. Splits of the
+// keys have sums of their own, merged in ascending order. A row's bits depend on its own keys alone: a tile it does not
+// see leaves m, l and o as they were, and so does a masked key.
 //
 // Buffers, f32, on the stack (attention_buffer_floats):
-//   q [d_k, rows]   x [64, rows]   o of the sequence, o of the split [rows, d_v]   converted keys [chunk, max d]
+//   q [d_k, rows]   x [64, rows]   o of the sequence, o of the split [rows, d_v]
+//   converted keys [chunk, max d], or turned ones [64, 64]
 #include "backend/cpu/kernels/attention.h"
 
 #include <cmath>
@@ -19,10 +21,12 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/attention.cpp"
 #include <hwy/foreach_target.h>
 //
-#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
+#include "backend/cpu/kernels/attention-block-inl.h"
+#include "backend/cpu/kernels/attention-keys-inl.h"
 #include "backend/cpu/kernels/attention-kv-inl.h"
+#include "backend/cpu/kernels/attention-softmax-inl.h"
 #include "backend/cpu/kernels/attention-tile-inl.h"
 #include "backend/cpu/kernels/convert-inl.h"
 
@@ -30,108 +34,16 @@ HWY_BEFORE_NAMESPACE();
 namespace fovea::cpu {
 namespace HWY_NAMESPACE {
 
-constexpr float kNone = -__builtin_inff();
-
-// Running state of a block's rows.
-struct State {
-  float* o;  // [rows, o_stride]
-  alignas(64) float top[kMaxBlockRows];
-  alignas(64) float sum[kMaxBlockRows];
-};
-
-struct Block {
-  const AttentionArgs& args;
-  const AttentionTiles& tiles;
-  const AttentionTask& task;
-  size_t stride;    // rows rounded up to whole vectors
-  size_t o_stride;  // floats
-  float* q;
-  float* x;
-  float* converted;
-  Interval interval[kMaxBlockRows];  // positions that a row sees
-  i64_t position[kMaxBlockRows];     // of a row
-  alignas(64) float slope[kMaxBlockRows];
-  alignas(64) float decay[kMaxBlockRows];  // of the current tile
-
-  i64_t token(int r) const { return (task.first_row + r) / args.spec.group; }
-  i64_t head(int r) const { return task.kv_head * args.spec.group + (task.first_row + r) % args.spec.group; }
-};
-
-// What the rows of a block see of one tile.
-struct Tile {
-  int segment;
-  i64_t first;     // held token of the segment
-  int begin, end;  // keys that some row sees lie in [begin, end)
-  u64_t any;       // seen by some row
-  bool uniform;    // every row sees all of [begin, end)
-  u64_t seen[kMaxBlockRows];
-  alignas(64) uint32_t low[kMaxBlockRows], high[kMaxBlockRows];  // halves of seen
-  alignas(64) float key_scale[kTileKeys], value_scale[kTileKeys];
-  const float* rows[kTileKeys];  // of K, then of V
-};
-
-float ScalarOf(const char* p, Dtype t) {
-  return float_at(p, t);
-}
-
-// ---- Q ----
-
-void PackQueries(Block& k) {
-  const AttentionRequest& request = k.task.request;
-  const i64_t d = k.args.spec.kv[0].d_k;
-  for (size_t i = 0; i < static_cast<size_t>(d) * k.stride; ++i) k.q[i] = 0;
-  for (int r = 0; r < k.task.rows; ++r) {
-    if (k.interval[r].empty()) continue;
-    Convert(k.args.q.dtype, row(k.args.q, request.batch_row, request.first + k.token(r), k.head(r)), d, 1.0f,
-            k.converted);
-    for (i64_t i = 0; i < d; ++i) k.q[static_cast<size_t>(i) * k.stride + static_cast<size_t>(r)] = k.converted[i];
-  }
-}
-
-void DescribeRows(Block& k) {
-  const AttentionArgs& a = k.args;
-  for (int r = 0; r < k.task.rows; ++r) {
-    k.interval[r] = attention_interval(a, k.task.request, k.token(r));
-    k.position[r] = attention_position(k.task.request, k.token(r));
-  }
-  for (int r = 0; r < static_cast<int>(k.stride); ++r) k.slope[r] = 0;
-  if (!a.alibi_slopes.given()) return;
-  for (int r = 0; r < k.task.rows; ++r) {
-    k.slope[r] = ScalarOf(row(a.alibi_slopes, a.alibi_slopes.shape[0] == 1 ? 0 : k.task.request.b, k.head(r)),
-                          a.alibi_slopes.dtype);
-  }
-}
-
-// ---- what a tile's rows see ----
-
-// Fills the tile's visibility; false where no row sees any of its keys. held: per row, tokens of the segment.
-bool LookAtTile(const Block& k, const Interval* held, Tile& tile) {
-  const int rows = k.task.rows;
-  tile.any = 0;
-  for (int r = 0; r < rows; ++r) {
-    // Rows of one query differ in their head only.
-    const bool same = r > 0 && k.token(r) == k.token(r - 1);
-    tile.seen[r] = same ? tile.seen[r - 1]
-                        : attention_visible(k.args, k.task.request, tile.segment, k.token(r), held[r], tile.first);
-    tile.any |= tile.seen[r];
-  }
-  if (tile.any == 0) return false;
-  tile.begin = __builtin_ctzll(tile.any);
-  tile.end = kTileKeys - __builtin_clzll(tile.any);
-  tile.uniform = tile.any == interval_bits({tile.begin, tile.end});
-  for (int r = 0; r < rows; ++r) tile.uniform &= tile.seen[r] == tile.any;
-  if (tile.uniform) return true;
-  for (int r = 0; r < static_cast<int>(k.stride); ++r) {
-    const u64_t seen = r < rows ? tile.seen[r] : 0;
-    tile.low[r] = static_cast<uint32_t>(seen);
-    tile.high[r] = static_cast<uint32_t>(seen >> 32);
-  }
-  return true;
-}
-
 // ---- x = q k ----
 
 void TileScores(const Block& k, const TileSide& side, Tile& tile) {
+  if (k.by_keys) {
+    const int n = static_cast<int>(hn::Lanes(F32Tag())), from = tile.begin / n * n, to = (tile.end + n - 1) / n * n;
+    PointAtTile(side, tile.places[tile.now].keys, from, to, tile);
+    ScoresByKeys(k.q, k.stride, k.task.rows, codec_dtype(side.spec->codec), tile.rows + from,
+                 tile.places[1 - tile.now].keys + from, to - from, side.dims, k.converted, k.x + from);
+    return;
+  }
   const int begin = tile.begin / kKeyStep * kKeyStep;
   const int end = (tile.end + kKeyStep - 1) / kKeyStep * kKeyStep;
   if (side.in_place(1)) {
@@ -146,68 +58,6 @@ void TileScores(const Block& k, const TileSide& side, Tile& tile) {
   }
 }
 
-// ---- softmax ----
-
-// c tanh(x / c); the library's tanh may lose a NaN.
-HWY_INLINE F32Vec Softcap(F32Vec x, float c) {
-  const F32Tag d;
-  const F32Vec cap = hn::Set(d, c);
-  const F32Vec capped = hn::Mul(cap, hn::Tanh(d, hn::Div(x, cap)));
-  return hn::IfThenElse(hn::IsNaN(x), x, capped);
-}
-
-// slope * |p - j| for the rows [at, at + lanes) and key j of the tile.
-F32Vec AlibiBias(const Block& k, const Tile& tile, int j, size_t at) {
-  const F32Tag d;
-  HWY_ALIGN float distance[hn::MaxLanes(d)];
-  const i64_t key = attention_key_position(k.args, k.task.request, tile.segment, tile.first + j);
-  for (size_t i = 0; i < hn::Lanes(d); ++i) {
-    const size_t r = at + i < static_cast<size_t>(k.task.rows) ? at + i : 0;
-    const i64_t gap = k.position[r] - key;
-    distance[i] = static_cast<float>(gap < 0 ? -gap : gap);
-  }
-  return hn::Mul(hn::Load(d, k.slope + at), hn::Load(d, distance));
-}
-
-HWY_INLINE F32Vec Mask(const Tile& tile, int j, size_t at, F32Vec x) {
-  const F32Tag d;
-  const hn::RebindToUnsigned<F32Tag> du;
-  const auto bits = hn::Load(du, (j < 32 ? tile.low : tile.high) + at);
-  const auto seen = hn::TestBit(bits, hn::Set(du, 1u << (j % 32)));
-  return hn::IfThenElse(hn::RebindMask(d, seen), x, hn::Set(d, kNone));
-}
-
-// Turns x into weights times the scale of V, for the rows [at, at + lanes), and takes them into the state.
-void TileSoftmax(Block& k, const Tile& tile, size_t at, State& state) {
-  const F32Tag d;
-  const AttentionSpec& spec = k.args.spec;
-  const F32Vec before = hn::Load(d, state.top + at);
-  F32Vec top = before;
-  for (int j = tile.begin; j < tile.end; ++j) {
-    float* p = k.x + static_cast<size_t>(j) * k.stride + at;
-    F32Vec x = hn::Mul(hn::Load(d, p), hn::Set(d, tile.key_scale[j]));
-    if (spec.softcap > 0) x = Softcap(x, spec.softcap);
-    if (spec.alibi_rank > 0) x = hn::Sub(x, AlibiBias(k, tile, j, at));
-    if (!tile.uniform) x = Mask(tile, j, at, x);
-    hn::Store(x, d, p);
-    top = hn::Max(x, top);
-  }
-  // Where nothing was seen yet, weights are e^(-inf - 0).
-  const F32Vec none = hn::Set(d, kNone);
-  const F32Vec base = hn::IfThenZeroElse(hn::Eq(top, none), top);
-  const F32Vec decay = ExpOfNonPositive(hn::Sub(before, base));
-  F32Vec sum = hn::Zero(d);
-  for (int j = tile.begin; j < tile.end; ++j) {
-    float* p = k.x + static_cast<size_t>(j) * k.stride + at;
-    const F32Vec w = ExpOfNonPositive(hn::Sub(hn::Load(d, p), base));
-    sum = hn::Add(sum, w);
-    hn::Store(hn::Mul(w, hn::Set(d, tile.value_scale[j])), d, p);
-  }
-  hn::Store(hn::MulAdd(hn::Load(d, state.sum + at), decay, sum), d, state.sum + at);
-  hn::Store(top, d, state.top + at);
-  hn::Store(decay, d, k.decay + at);
-}
-
 // ---- o += w v ----
 
 // The same product where a value that only some rows see is not finite: what a row does not see is left out.
@@ -218,9 +68,11 @@ void SeenValues(const Block& k, const Tile& tile, int begin, int end, State& sta
     float* o = state.o + static_cast<size_t>(r) * k.o_stride;
     for (int j = begin; j < end; ++j) {
       if (!(tile.seen[r] >> j & 1)) continue;
-      const F32Vec w = hn::Set(d, k.x[static_cast<size_t>(j) * k.stride + static_cast<size_t>(r)]);
+      const F32Vec w = hn::Set(d, k.x[static_cast<size_t>(j) * k.key_step() + static_cast<size_t>(r) * k.row_step()]);
       for (i64_t i = 0; i < dims; i += static_cast<i64_t>(hn::Lanes(d))) {
-        hn::StoreU(hn::MulAdd(w, hn::LoadU(d, tile.rows[j] + i), hn::LoadU(d, o + i)), d, o + i);
+        hn::StoreU(
+            hn::MulAdd(w, LoadF32(F32(), d, tile.rows[j] + i * static_cast<i64_t>(sizeof(float))), hn::LoadU(d, o + i)),
+            d, o + i);
       }
     }
   }
@@ -237,6 +89,17 @@ void Decay(const Block& k, State& state) {
 }
 
 void TileValues(const Block& k, const TileSide& side, Tile& tile, State& state) {
+  const Weights weights{k.x, k.key_step(), k.row_step()};
+  // Few rows: a conversion in registers, for each four of them, costs less than a way through memory.
+  if (k.by_keys && tile.uniform && !side.scaled_rows() && side.dims % static_cast<i64_t>(hn::Lanes(F32Tag())) == 0) {
+    PointAtTile(side, tile.places[tile.now].values, tile.begin, tile.end, tile);
+    const Dtype stored = codec_dtype(side.spec->codec);
+    WithElementType(stored, tile.rows + tile.begin, tile.end - tile.begin, side.dims, [&](auto type) HWY_ATTR {
+      Values(type, weights, tile.rows, tile.places[1 - tile.now].values, tile.begin, tile.end, side.dims, k.task.rows,
+             k.decay, state.o, k.o_stride);
+    });
+    return;
+  }
   bool scales_finite = true;
   for (int j = tile.begin; j < tile.end; ++j) scales_finite &= std::isfinite(tile.value_scale[j]);
   const bool in_place = side.in_place(static_cast<i64_t>(hn::Lanes(F32Tag())));
@@ -252,7 +115,7 @@ void TileValues(const Block& k, const TileSide& side, Tile& tile, State& state) 
     }
     const float* decay = j == tile.begin ? k.decay : nullptr;
     if (tile.uniform || (finite && scales_finite)) {
-      Values(k.x, k.stride, tile.rows, j, stop, side.dims, k.task.rows, decay, state.o, k.o_stride);
+      Values(F32(), weights, tile.rows, nullptr, j, stop, side.dims, k.task.rows, decay, state.o, k.o_stride);
     } else {
       if (decay) Decay(k, state);
       SeenValues(k, tile, j, stop, state);
@@ -312,12 +175,21 @@ bool RunSplit(Block& k, const SplitRange& range, State& state) {
   Tile tile;
   tile.segment = range.segment;
   for (tile.first = any.lo / kTileKeys * kTileKeys; tile.first < any.hi; tile.first += kTileKeys) {
-    if (!LookAtTile(k, held, tile)) continue;
-    TileScales(keys, tile.first, tile.begin, tile.end, tile.any, factor, tile.key_scale);
-    TileScales(values, tile.first, tile.begin, tile.end, tile.any, 1.0f, tile.value_scale);
+    if (!LookAtTile(k, held, tile)) {
+      tile.known = false;
+      continue;
+    }
+    // By keys whole vectors of scales are read.
+    const int begin = k.by_keys ? tile.begin / kBlockRowStep * kBlockRowStep : tile.begin;
+    const int end = k.by_keys ? (tile.end + kBlockRowStep - 1) / kBlockRowStep * kBlockRowStep : tile.end;
+    TileScales(keys, tile.first, begin, end, tile.any, factor, tile.key_scale);
+    TileScales(values, tile.first, begin, end, tile.any, 1.0f, tile.value_scale);
+    if (k.by_keys) LookAhead(keys, values, any.hi, tile);
     TileScores(k, keys, tile);
-    for (size_t at = 0; at < k.stride; at += hn::Lanes(F32Tag())) TileSoftmax(k, tile, at, state);
+    TileSoftmax(k, tile, state);
     TileValues(k, values, tile, state);
+    tile.known = k.by_keys;
+    tile.now = 1 - tile.now;
   }
   return true;
 }
@@ -396,6 +268,15 @@ i64_t PartialRow(const Block& k, int r) {
   return ((request.batch_row * k.args.spec.tokens + request.first + k.token(r)) * k.args.spec.heads) + k.head(r);
 }
 
+// Keys that are scaled element by element are converted in memory.
+bool InLanesByKeys(const AttentionArgs& args, const AttentionTask& task) {
+  bool by_keys = task.rows <= kFewRows;
+  for (int s = 0; s < args.spec.segments; ++s) {
+    by_keys = by_keys && !KeySide(args, s, task.request.b, task.kv_head).scaled_rows();
+  }
+  return by_keys;
+}
+
 // Sets up a block in the caller's frame and runs body(block, state of the sequence, state of a split).
 template <class Body>
 HWY_INLINE void WithBlock(const AttentionArgs& args, const AttentionTiles& tiles, const AttentionTask& task,
@@ -405,6 +286,7 @@ HWY_INLINE void WithBlock(const AttentionArgs& args, const AttentionTiles& tiles
   Block k{.args = args,
           .tiles = tiles,
           .task = task,
+          .by_keys = InLanesByKeys(args, task),
           .stride = (static_cast<size_t>(task.rows) + n - 1) / n * n,
           .o_stride = static_cast<size_t>(attention_padded(args.spec.kv[0].d_v)),
           .q = nullptr,
@@ -415,7 +297,7 @@ HWY_INLINE void WithBlock(const AttentionArgs& args, const AttentionTiles& tiles
           .slope = {},
           .decay = {}};
   State whole, split;
-  const size_t rows = static_cast<size_t>(tiles.block_rows);
+  const size_t rows = (static_cast<size_t>(task.rows) + kBlockRowStep - 1) / kBlockRowStep * kBlockRowStep;
   float* next = buffer;
   const auto take = [&](size_t floats) {
     float* taken = next;

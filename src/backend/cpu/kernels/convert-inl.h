@@ -10,6 +10,8 @@
 
 #include <hwy/highway.h>
 
+#include <type_traits>
+
 #include "shared/convert.h"
 #include "shared/dtype.h"
 
@@ -39,6 +41,9 @@ struct E4m3 {
   using Raw = uint8_t;
   static constexpr Dtype dtype = Dtype::e4m3;
 };
+
+// e4m3 where no element is NaN, which takes half the steps. Not among WithFloatType's.
+struct FiniteE4m3 : E4m3 {};
 
 // Calls body with the type of `t`: body(F32{}), ... `t` must be one of the four.
 template <class Body>
@@ -74,15 +79,24 @@ HWY_INLINE V Widen(Bf16, D d, U raw) {
   return hn::BitCast(d, hn::ShiftLeft<16>(raw));
 }
 
+// e4m3 in the top byte of each lane; the other bits do not matter.
+template <class Type, class D, class V = hn::Vec<D>, class U = hn::Vec<hn::RebindToUnsigned<D>>>
+HWY_INLINE V WidenTop(Type, D d, U top) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  // The sign stays, copies of it after it go; exponent and mantissa come to lie across f32's border between the two.
+  const U bits = hn::And(hn::BitCast(du, hn::ShiftRight<4>(hn::BitCast(di, top))), hn::Set(du, 0x87F00000u));
+  const V scaled = hn::Mul(hn::BitCast(d, bits), hn::Set(d, 0x1p120f));
+  if constexpr (std::is_same_v<Type, FiniteE4m3>) return scaled;
+  // 480 would be 0x7F, which is NaN: with f32's exponent all ones.
+  const auto is_nan = hn::Eq(hn::And(bits, hn::Set(du, 0x07F00000u)), hn::Set(du, 0x07F00000u));
+  const U nan = hn::Or(hn::And(bits, hn::Set(du, 0x80000000u)), hn::Set(du, 0x7FC00000u));
+  return hn::IfThenElse(hn::RebindMask(d, is_nan), hn::BitCast(d, nan), scaled);
+}
+
 template <class D, class V = hn::Vec<D>, class U = hn::Vec<hn::RebindToUnsigned<D>>>
 HWY_INLINE V Widen(E4m3, D d, U raw) {
-  const hn::RebindToUnsigned<D> du;
-  const U sign = hn::ShiftLeft<24>(hn::And(raw, hn::Set(du, 0x80u)));
-  const U magnitude = hn::And(raw, hn::Set(du, 0x7Fu));
-  const V scaled = hn::Mul(hn::BitCast(d, hn::ShiftLeft<20>(magnitude)), hn::Set(d, 0x1p120f));
-  const U bits =
-      hn::IfThenElse(hn::Eq(magnitude, hn::Set(du, 0x7Fu)), hn::Set(du, 0x7FC00000u), hn::BitCast(du, scaled));
-  return hn::BitCast(d, hn::Or(bits, sign));
+  return WidenTop(E4m3(), d, hn::ShiftLeft<24>(raw));
 }
 
 // `p` need not be aligned beyond the element.
@@ -90,6 +104,13 @@ template <class Type, class D, class V = hn::Vec<D>>
 HWY_INLINE V LoadF32(Type type, D d, const void* p) {
   if constexpr (Type::dtype == Dtype::f32) {
     return hn::LoadU(d, static_cast<const float*>(p));
+  } else if constexpr (std::is_same_v<Type, FiniteE4m3>) {
+    const hn::RebindToSigned<D> di;
+    const hn::Rebind<int8_t, D> dr;
+    // Extended by the sign, of which WidenTop would make the same copies.
+    const auto bits = hn::And(hn::ShiftLeft<20>(hn::PromoteTo(di, hn::LoadU(dr, static_cast<const int8_t*>(p)))),
+                              hn::Set(di, static_cast<int32_t>(0x87F00000u)));
+    return hn::Mul(hn::BitCast(d, bits), hn::Set(d, 0x1p120f));
   } else {
     const hn::RebindToUnsigned<D> du;
     const hn::Rebind<typename Type::Raw, D> dr;

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// q k where rows are few: lanes are keys, whose elements are converted and turned to [dim, key] in registers, so that
+// no lane is idle. Each logit is the same chain of multiply-adds as with rows in lanes. Included once per Highway
+// target.
+#if defined(FOVEA_CPU_ATTENTION_KEYS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOVEA_CPU_ATTENTION_KEYS_INL_H_
+#undef FOVEA_CPU_ATTENTION_KEYS_INL_H_
+#else
+#define FOVEA_CPU_ATTENTION_KEYS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "backend/cpu/kernels/attention-kv-inl.h"
+#include "backend/cpu/kernels/attention-tile-inl.h"
+#include "backend/cpu/kernels/convert-inl.h"
+#include "shared/params/attention.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::cpu {
+namespace HWY_NAMESPACE {
+
+inline constexpr int kTurnedDims = 64;  // dims that are turned at a time
+static_assert(kTurnedDims * kTileKeys <= kTurnedFloats);
+
+using WordTag = hn::RebindToUnsigned<F32Tag>;
+using WordVec = hn::Vec<WordTag>;
+inline constexpr size_t kWords = hn::MaxLanes(F32Tag());
+
+// t[r] lane c <-> t[c] lane r.
+HWY_INLINE void Transpose(WordVec (&t)[kWords]) {
+  const WordTag d;
+  // Inside blocks of four lanes: t[4 g + c] gets lane c of rows 4 g .. 4 g + 3, in each block.
+  Unroll<kWords / 4>([&](auto g) FOVEA_INLINE_LAMBDA {
+    WordVec* HWY_RESTRICT r = t + 4 * g;
+    const WordVec a0 = hn::InterleaveLower(d, r[0], r[2]), a1 = hn::InterleaveUpper(d, r[0], r[2]);
+    const WordVec b0 = hn::InterleaveLower(d, r[1], r[3]), b1 = hn::InterleaveUpper(d, r[1], r[3]);
+    r[0] = hn::InterleaveLower(d, a0, b0);
+    r[1] = hn::InterleaveUpper(d, a0, b0);
+    r[2] = hn::InterleaveLower(d, a1, b1);
+    r[3] = hn::InterleaveUpper(d, a1, b1);
+  });
+  // Then the blocks themselves: block b of t[4 g + c] <-> block g of t[4 b + c].
+  if constexpr (kWords == 8) {
+    Unroll<4>([&](auto c) FOVEA_INLINE_LAMBDA {
+      const WordVec lower = hn::ConcatLowerLower(d, t[4 + c], t[c]);
+      t[4 + c] = hn::ConcatUpperUpper(d, t[4 + c], t[c]);
+      t[c] = lower;
+    });
+  } else if constexpr (kWords == 16) {
+    Unroll<4>([&](auto c) FOVEA_INLINE_LAMBDA {
+      const WordVec p0 = hn::ConcatLowerLower(d, t[8 + c], t[c]), p2 = hn::ConcatUpperUpper(d, t[8 + c], t[c]);
+      const WordVec p1 = hn::ConcatLowerLower(d, t[12 + c], t[4 + c]);
+      const WordVec p3 = hn::ConcatUpperUpper(d, t[12 + c], t[4 + c]);
+      t[c] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(p1), p0);
+      t[4 + c] = hn::OddEvenBlocks(p1, hn::SwapAdjacentBlocks(p0));
+      t[8 + c] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(p3), p2);
+      t[12 + c] = hn::OddEvenBlocks(p3, hn::SwapAdjacentBlocks(p2));
+    });
+  }
+}
+
+// Element `at` of those that lie in each word.
+template <class Type, size_t at>
+HWY_INLINE F32Vec ElementOfWords(Type type, std::integral_constant<size_t, at>, WordVec words) {
+  const F32Tag d;
+  const WordTag du;
+  if constexpr (Type::dtype == Dtype::f32) {
+    return hn::BitCast(d, words);
+  } else if constexpr (Type::dtype == Dtype::bf16) {
+    return hn::BitCast(d, at == 0 ? hn::ShiftLeft<16>(words) : hn::And(words, hn::Set(du, 0xFFFF0000u)));
+  } else if constexpr (Type::dtype == Dtype::e4m3) {
+    return WidenTop(type, d, hn::ShiftLeft<24 - 8 * at>(words));
+  } else {
+    constexpr int kBits = 8 * sizeof(typename Type::Raw);
+    return Widen(type, d, hn::And(hn::ShiftRight<at * kBits>(words), hn::Set(du, (1u << kBits) - 1)));
+  }
+}
+
+// turned[i][j] = element i of key j as f32, i < dims <= kTurnedDims, j < count: a multiple of the lanes.
+// keys: pointers to vectors, whose elements from byte `offset` on are turned; ahead: to those that come a tile later.
+// turned: [kTurnedDims, 64].
+template <class Type>
+HWY_INLINE void TurnKeys(Type type, const char* const* keys, const char* const* ahead, i64_t offset, int count,
+                         i64_t dims, float* HWY_RESTRICT turned) {
+  const F32Tag d;
+  const hn::Repartition<uint8_t, F32Tag> db;
+  constexpr size_t kBytes = sizeof(typename Type::Raw), kPerWord = 4 / kBytes, kStep = kWords * kPerWord;
+  static_assert(kTurnedDims % kStep == 0);
+  for (int j = 0; j < count; j += static_cast<int>(kWords)) {
+    for (size_t i = 0; i < static_cast<size_t>(dims); i += kStep) {
+      WordVec t[kWords];
+      const size_t left = static_cast<size_t>(dims) - i, from = static_cast<size_t>(offset) + i * kBytes;
+      Unroll<kWords>([&](auto r) FOVEA_INLINE_LAMBDA {
+        const auto* p = reinterpret_cast<const uint8_t*>(keys[j + static_cast<int>(r)]) + from;
+        __builtin_prefetch(ahead[j + static_cast<int>(r)] + from, 0, 2);
+        if (HWY_LIKELY(left >= kStep)) {
+          t[r] = hn::BitCast(WordTag(), hn::LoadU(db, p));
+        } else {
+          HWY_ALIGN uint8_t part[kWords * 4] = {};
+          __builtin_memcpy(part, p, left * kBytes);
+          t[r] = hn::BitCast(WordTag(), hn::Load(db, part));
+        }
+      });
+      Transpose(t);
+      Unroll<kWords>([&](auto c) FOVEA_INLINE_LAMBDA {
+        Unroll<kPerWord>([&](auto e) FOVEA_INLINE_LAMBDA {
+          hn::StoreU(ElementOfWords(type, e, t[c]), d,
+                     turned + (i + c * kPerWord + e) * kTileKeys + static_cast<size_t>(j));
+        });
+      });
+    }
+  }
+}
+
+// scores[r][j] += sum_i q[i][r] turned[i][j], i ascending, from 0 where `first`. q: [dims, stride], turned: [dims, 64],
+// scores: [rows, 64].
+template <size_t kRows, size_t kVecs>
+HWY_INLINE void ScoresOfRows(const float* HWY_RESTRICT q, size_t stride, const float* HWY_RESTRICT turned, i64_t dims,
+                             bool first, float* HWY_RESTRICT scores) {
+  const F32Tag d;
+  const size_t n = hn::Lanes(d);
+  F32Vec sum[kRows][kVecs];
+  Unroll<kRows>([&](auto r) FOVEA_INLINE_LAMBDA {
+    Unroll<kVecs>([&](auto v) FOVEA_INLINE_LAMBDA {
+      sum[r][v] = first ? hn::Zero(d) : hn::LoadU(d, scores + r * kTileKeys + v * n);
+    });
+  });
+  for (i64_t i = 0; i < dims; ++i, q += stride, turned += kTileKeys) {
+    F32Vec key[kVecs];
+    Unroll<kVecs>([&](auto v) FOVEA_INLINE_LAMBDA { key[v] = hn::LoadU(d, turned + v * n); });
+    Unroll<kRows>([&](auto r) FOVEA_INLINE_LAMBDA {
+      const F32Vec x = hn::Set(d, q[r]);
+      Unroll<kVecs>([&](auto v) FOVEA_INLINE_LAMBDA { sum[r][v] = hn::MulAdd(x, key[v], sum[r][v]); });
+    });
+  }
+  Unroll<kRows>([&](auto r) FOVEA_INLINE_LAMBDA {
+    Unroll<kVecs>([&](auto v) FOVEA_INLINE_LAMBDA { hn::StoreU(sum[r][v], d, scores + r * kTileKeys + v * n); });
+  });
+}
+
+template <size_t kRows>
+inline void ScoresOfTurned(const float* q, size_t stride, const float* turned, int count, i64_t dims, bool first,
+                           float* scores) {
+  constexpr int kVecs = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64 ? 4 : 2, n = static_cast<int>(kWords);
+  int j = 0;
+  for (; j + kVecs * n <= count; j += kVecs * n) {
+    ScoresOfRows<kRows, kVecs>(q, stride, turned + j, dims, first, scores + j);
+  }
+  for (; j < count; j += n) ScoresOfRows<kRows, 1>(q, stride, turned + j, dims, first, scores + j);
+}
+
+// scores[r][j] for the keys at keys[0, count). buffer: kTurnedFloats.
+inline void ScoresByKeys(const float* q, size_t stride, int rows, Dtype type, const char* const* keys,
+                         const char* const* ahead, int count, i64_t dims, float* buffer, float* scores) {
+  WithElementType(type, keys, count, dims, [&](auto t) HWY_ATTR {
+    constexpr i64_t kBytes = sizeof(typename decltype(t)::Raw);
+    const float* part = q;
+    for (i64_t i = 0; i < dims; i += kTurnedDims, part += stride * kTurnedDims) {
+      const i64_t n = at_most(dims - i, kTurnedDims);
+      TurnKeys(t, keys, ahead, i * kBytes, count, n, buffer);
+      ForRows(rows, [&](auto size, int r) FOVEA_INLINE_LAMBDA {
+        ScoresOfTurned<size>(part + r, stride, buffer, count, n, i == 0,
+                             scores + static_cast<ptrdiff_t>(r) * kTileKeys);
+      });
+    }
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace fovea::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif
