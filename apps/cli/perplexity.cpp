@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fovea perplexity: what formats of the KV cache cost a model on a text.
 #include "engine/perplexity.h"
+#include "engine/quantize.h"
 
 #include <chrono>
 #include <cmath>
@@ -20,7 +21,7 @@ namespace fovea::app {
 namespace {
 
 struct Options {
-  std::string model, text;
+  std::string model, text, isq;
   std::vector<std::string> formats = {"f16"};
   PerplexityOptions perplexity;
   DeviceOptions device;
@@ -119,6 +120,7 @@ std::string to_json(const Options& o, const PerplexityResult& r, const DeviceInf
       {"isa", device.isa},
       {"threads", device.threads},
       {"model", o.model},
+      {"isq", o.isq.empty() ? nlohmann::json() : nlohmann::json(o.isq)},
       {"text", o.text},
       {"tokens", r.text_tokens},
       {"bos", bos},
@@ -137,9 +139,11 @@ int run(Options& o) {
   if (o.model.empty()) throw Error("give a model with --model");
   if (o.text.empty()) throw Error("give a text with --text");
   for (const std::string& name : o.formats) o.perplexity.formats.push_back(parse_kv_format(name));
+  const int32_t isq = o.isq.empty() ? 0 : parse_quantized_type(o.isq);
   const std::string text = read_file(o.text);
   const Context context = o.device.open();
-  const Model model(Gguf::open(o.model));
+  Model model(Gguf::open(o.model));
+  if (!o.isq.empty()) model.quantize(context, isq);
   const Tokenizer tokenizer(TokenizerSpec::from_gguf(model.file()));
   Progress progress;
   progress.say("splitting the text into tokens");
@@ -179,6 +183,8 @@ Command add_perplexity(CLI::App& app) {
   PerplexityOptions& p = o->perplexity;
   c->add_option("--model", o->model, "GGUF file of a model of the Llama family; required")->type_name("FILE");
   c->add_option("--text", o->text, "the text, UTF-8; required")->type_name("FILE");
+  c->add_option("--isq", o->isq, "quantise the linear layers' weights at load: " + quantized_type_names())
+      ->type_name("TYPE");
   c->add_option("--kv", o->formats, "formats, the others compared with the first: " + kv_format_names())
       ->type_name("A,B,..")
       ->delimiter(',')

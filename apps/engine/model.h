@@ -46,7 +46,7 @@ class Model {
 
   // Puts the matrices of the linear layers, the output's included, into `type` (a block type), and gives the memory of
   // what the file has in their place back. An embedding table that is the output's matrix too goes with it; one that is
-  // not, norms and biases stay. Rows that are no whole blocks, or a weight that is not finite: Error.
+  // not, norms and biases stay. type_for_rows says what a matrix becomes. A weight that is not finite: Error.
   void quantize(const Context& context, int32_t type);
   std::vector<WeightUse> weights() const;  // by type, the largest first
 

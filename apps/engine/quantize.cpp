@@ -20,6 +20,16 @@ constexpr BlockType kTypes[] = {
 #undef FOVEA_DTYPE
 };
 
+// Blocks of 256 do not fit the rows of many models: the type of blocks of 32 that is next in size takes their place.
+struct Instead {
+  int32_t dtype, instead;
+};
+constexpr Instead kInstead[] = {{FOVEA_Q2_K, FOVEA_IQ4_NL},
+                                {FOVEA_Q3_K, FOVEA_IQ4_NL},
+                                {FOVEA_Q4_K, FOVEA_Q5_0},
+                                {FOVEA_Q5_K, FOVEA_Q5_1},
+                                {FOVEA_Q6_K, FOVEA_Q8_0}};
+
 constexpr int64_t kChunk = 1 << 20;  // weights that are in f32 at a time
 
 const BlockType& row_of(int32_t dtype) {
@@ -46,6 +56,9 @@ int32_t parse_quantized_type(const std::string& name) {
 int32_t type_for_rows(int32_t type, int64_t columns) {
   const BlockType& t = row_of(type);
   if (columns % t.block == 0) return type;
+  for (const Instead& row : kInstead) {
+    if (row.dtype == type) return type_for_rows(row.instead, columns);
+  }
   throw Error("has rows of " + std::to_string(columns) + " weights: " + t.name + " needs a multiple of " +
               std::to_string(t.block));
 }

@@ -11,7 +11,9 @@ namespace fovea::app {
 
 std::string quantized_type_names();                     // "q4_1, q8_0"
 int32_t parse_quantized_type(const std::string& name);  // of `--isq`; another name: Error with the allowed ones
-int32_t type_for_rows(int32_t type, int64_t columns);   // `type`; Error where rows are no whole blocks of it
+// `type`, or where rows are no whole blocks of it the type of smaller blocks that takes its place; Error where they are
+// none of that either.
+int32_t type_for_rows(int32_t type, int64_t columns);
 
 // The matrix [rows, columns], of any type of weights, in a block type; `columns` are whole blocks of it. Errors say
 // what it has, without its name.

@@ -1,13 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/quantize.h"
 
+#include "shared/weights/weights.h"
+
 namespace fovea {
+
+namespace {
+
+// Those of weights without the float types.
+template <class... Blocks>
+struct TypesOf {
+  int values[sizeof...(Blocks)] = {static_cast<int>(Blocks::kType)...};
+  constexpr explicit TypesOf(BlockList<Blocks...>) {}
+};
+constexpr TypesOf kQuantizedTypes{BlockTypes()};
+
+}  // namespace
 
 Status QuantizeOp::check(const Params& p, const Caps& caps, Spec& spec) {
   FOVEA_TRY(check_struct("params", &p));
   const Place where = place(caps);
   FOVEA_TRY(check_tensor("x", p.x, kFloatTypes, 2, 2, where));
-  FOVEA_TRY(check_tensor("out", p.out, kQuantizedTypes, 2, 2, where));
+  FOVEA_TRY(check_tensor("out", p.out, kQuantizedTypes.values, 2, 2, where));
   FOVEA_TRY(check_same_shape("out", p.out, "x", p.x));
   FOVEA_TRY(check_writable("out", p.out));
   spec = {.x = dtype(p.x), .out = dtype(p.out), .n = p.x.shape[0], .k = p.x.shape[1]};

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "apps/model_file.h"
 #include "apps/tiny_model.h"
 #include "engine/engine.h"
 
@@ -131,6 +132,8 @@ TEST(QuantizeModel, FaultsNameTheTensor) {
   odd.ffn = 48;
   EXPECT_EQ(message(odd, FOVEA_Q8_0),
             "m: tensor 'blk.0.ffn_down.weight' has rows of 48 weights: q8_0 needs a multiple of 32");
+  EXPECT_EQ(message(odd, FOVEA_Q6_K),
+            "m: tensor 'blk.0.ffn_down.weight' has rows of 48 weights: q8_0 needs a multiple of 32");
   EXPECT_EQ(message(whole_blocks(), FOVEA_Q4_1), "");
   EXPECT_EQ(message(whole_blocks(), FOVEA_Q4_1,
                     [](test::GgufWriter* w) {
@@ -140,6 +143,61 @@ TEST(QuantizeModel, FaultsNameTheTensor) {
                     }),
             "m: tensor 'blk.1.attn_v.weight' has weights that are not finite");
   EXPECT_EQ(message_of([] { parse_quantized_type("f16"); }), "--isq is f16: must be one of " + quantized_type_names());
+}
+
+TEST(QuantizeModel, RowsThatAreNoWholeBlocksTakeSmallerOnes) {
+  const Context context;
+  TinyConfig config = whole_blocks();
+  config.ffn = 256;
+  const std::vector<std::byte> bytes = test::GgufWriter::bytes(TinyModel(config).writer().image());
+  for (const auto& [type, instead] : {std::pair{FOVEA_Q2_K, FOVEA_IQ4_NL},
+                                      {FOVEA_Q3_K, FOVEA_IQ4_NL},
+                                      {FOVEA_Q4_K, FOVEA_Q5_0},
+                                      {FOVEA_Q5_K, FOVEA_Q5_1},
+                                      {FOVEA_Q6_K, FOVEA_Q8_0}}) {
+    Model model(Gguf::parse(bytes, "m"));
+    model.quantize(context, type);
+    EXPECT_EQ(model.layers()[0].w_down.dtype, type);
+    EXPECT_EQ(model.layers()[0].w_up.dtype, instead);
+    EXPECT_EQ(model.output().dtype, instead);
+  }
+}
+
+// SmolLM2's own weights, of three layers: relative RMS errors, and what llama.cpp's quantisers leave on them
+// (bench/peers/quantize_errors.py). The file is q4_1, whose values q4_1 and q5_1 hold exactly. Blocks of 256: ffn_down.
+struct RealError {
+  int32_t type;
+  double reference;
+};
+constexpr RealError kRealErrors[] = {{FOVEA_Q4_0, 0.08812}, {FOVEA_Q4_1, 0},         {FOVEA_Q5_0, 0.04463},
+                                     {FOVEA_Q5_1, 0},       {FOVEA_Q8_0, 0.00561},   {FOVEA_Q2_K, 0.30788},
+                                     {FOVEA_Q3_K, 0.15609}, {FOVEA_Q4_K, 0.01899},   {FOVEA_Q5_K, 0.01979},
+                                     {FOVEA_Q6_K, 0.01814}, {FOVEA_IQ4_NL, 0.07631}, {FOVEA_MXFP4, 0.11820}};
+
+TEST(QuantizeModel, ErrorsOfRealWeights) {
+  FOVEA_NEEDS_MODEL();
+  const Context context;
+  const Model model(Gguf::open(test::model_path()));
+  for (const RealError& row : kRealErrors) {
+    double error = 0, all = 0;
+    for (const size_t layer : {0, 14, 29}) {
+      for (const Tensor& w : matrices(model.layers()[layer])) {
+        if (type_for_rows(row.type, w.shape[1]) != row.type) continue;
+        const std::vector<std::byte> bytes = quantized(context, w, row.type);
+        const std::vector<float> want = values(context, w);
+        const std::vector<float> got =
+            values(context, tensor(const_cast<std::byte*>(bytes.data()), row.type, {w.shape[0], w.shape[1]}));
+        for (size_t i = 0; i < want.size(); ++i) {
+          const double r = static_cast<double>(got[i]) - static_cast<double>(want[i]);
+          error += r * r;
+          all += static_cast<double>(want[i]) * static_cast<double>(want[i]);
+        }
+      }
+    }
+    const double relative = std::sqrt(error / all);
+    RecordProperty(fovea_dtype_name(row.type), std::to_string(relative));
+    EXPECT_LE(relative, row.reference) << fovea_dtype_name(row.type);
+  }
 }
 
 // kB of a file's mapping that are in memory for this process.

@@ -6,9 +6,9 @@
 
 namespace fovea::oracle {
 
-// Of one block of a block type. Types with one f16 scale to a block: the least error there is. Types with an offset,
-// and those with scales of parts: that of a fine grid of scales and offsets which are not rounded, each with the best
-// line for its codes; about what the best block leaves, and where parts share an f16 hardly to be reached.
+// Of one block of a block type. Types with one scale to a block and no offset: the least error there is. Types with an
+// offset, and those with scales of parts: that of a fine grid of scales and offsets which are not rounded, each with
+// the best line for its codes; about what the best block leaves, and where parts share an f16 hardly to be reached.
 double least_error(int32_t dtype, const double* x);
 
 }  // namespace fovea::oracle

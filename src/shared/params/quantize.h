@@ -6,9 +6,6 @@
 
 namespace fovea {
 
-// What weights can become.
-inline constexpr int kQuantizedTypes[] = {static_cast<int>(Dtype::q4_1), static_cast<int>(Dtype::q8_0)};
-
 struct QuantizeSpec {
   Dtype x = Dtype::none;
   Dtype out = Dtype::none;

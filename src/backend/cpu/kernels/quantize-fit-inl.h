@@ -86,8 +86,9 @@ HWY_INLINE FitVec Inverse(FitVec x) {
 // d (2 sum(x q) - d sum(q q)). Values and scale are chosen in turn, Book::passes times.
 
 // Whole numbers.
-template <int low, int high>
+template <int low_, int high_>
 struct Whole {
+  static constexpr int low = low_, high = high_;
   static HWY_INLINE FitVec Nearest(FitVec x) {
     const FitTag d;
     return hn::Round(hn::Min(hn::Max(x, hn::Set(d, low)), hn::Set(d, high)));
@@ -140,6 +141,44 @@ HWY_INLINE ScaleFit FitScale(const float* x, int n, const float* weights = nullp
   int best = 0;
   for (int j = 1; j < kCandidates; ++j) best = gains[j] > gains[best] ? j : best;
   return {scales[best], qqs[best]};
+}
+
+// ---- of sixteen scales and offsets, the best ----
+
+struct Choice {
+  float error, q, qq, xq;  // sums of squared errors, of values, their squares, their products with x
+  int index;
+};
+
+// x ~ scales[c] q - offsets[c].
+template <class Book>
+HWY_INLINE Choice BestOf(const float* x, int n, const float* scales, const float* offsets) {
+  const FitTag d;
+  const Lanes16 scale = LoadLanes(scales), offset = LoadLanes(offsets);
+  Lanes16 inverse = scale, error = Broadcast(0), sq = error, sqq = error, sxq = error;
+#pragma GCC unroll 4
+  for (FitVec& v : inverse.part) v = Inverse(v);
+  for (int i = 0; i < n; ++i) {
+    const FitVec xi = hn::Set(d, x[i]);
+#pragma GCC unroll 4
+    for (int j = 0; j < kFitParts; ++j) {
+      const FitVec t = hn::Add(xi, offset.part[j]);
+      const FitVec q = Book::Nearest(hn::Mul(t, inverse.part[j]));
+      const FitVec r = hn::Sub(t, hn::Mul(q, scale.part[j]));
+      error.part[j] = hn::Add(error.part[j], hn::Mul(r, r));
+      sq.part[j] = hn::Add(sq.part[j], q);
+      sqq.part[j] = hn::Add(sqq.part[j], hn::Mul(q, q));
+      sxq.part[j] = hn::Add(sxq.part[j], hn::Mul(xi, q));
+    }
+  }
+  float errors[kCandidates], q[kCandidates], qq[kCandidates], xq[kCandidates];
+  StoreLanes(error, errors);
+  StoreLanes(sq, q);
+  StoreLanes(sqq, qq);
+  StoreLanes(sxq, xq);
+  int best = 0;
+  for (int c = 1; c < kCandidates; ++c) best = errors[c] < errors[best] ? c : best;
+  return {errors[best], q[best], qq[best], xq[best], best};
 }
 
 // ---- x ~ d q + m, q whole in [0, Book::top] ----

@@ -9,20 +9,21 @@
 #include <hwy/highway.h>
 
 #include "backend/cpu/kernels/lanes-inl.h"
-#include "backend/cpu/kernels/quantize-blocks-inl.h"
+#include "backend/cpu/kernels/quantize-k-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::cpu {
 namespace HWY_NAMESPACE {
 
-// Far beyond what any scale of f16 reaches, and its square times 256 is still a float.
-constexpr float kMost = 0x1p30f;
+// Far beyond what any scale of f16 reaches, and its square times 256 is still a float. mxfp4 reaches everything.
+template <class Block>
+constexpr float kMost = Block::kType == Dtype::mxfp4 ? 0x1.fffffep127f : 0x1p30f;
 
-// `count` elements, a multiple of 16, as f32; whether all are finite.
-inline bool LoadBlock(Dtype type, const char* p, i64_t count, float* to) {
+// `count` elements, a multiple of 16, as f32 within +-limit; whether all are finite.
+inline bool LoadBlock(Dtype type, const char* p, i64_t count, float limit, float* to) {
   const F32Tag d;
   auto finite = hn::FirstN(d, hn::Lanes(d));
-  const F32Vec most = hn::Set(d, kMost);
+  const F32Vec most = hn::Set(d, limit);
   for (i64_t i = 0; i < count; i += static_cast<i64_t>(hn::Lanes(d))) {
     const F32Vec x = Lanes(type, p, i, hn::Lanes(d));
     finite = hn::And(finite, hn::IsFinite(x));
@@ -39,7 +40,8 @@ bool EncodeBlocks(Block type, const QuantizeArgs& a, i64_t first, i64_t last) {
   for (i64_t i = first; i < last; ++i) {
     const i64_t r = i / per_row, b = i % per_row;
     auto* to = reinterpret_cast<u8_t*>(row(a.out, r)) + b * Block::kBytes;
-    const bool finite = LoadBlock(a.x.dtype, row(a.x, r) + b * Block::kWeights * a.x.block_bytes, Block::kWeights, x);
+    const bool finite =
+        LoadBlock(a.x.dtype, row(a.x, r) + b * Block::kWeights * a.x.block_bytes, Block::kWeights, kMost<Block>, x);
     if (finite) {
       EncodeBlock(type, x, to);
     } else {
@@ -51,12 +53,9 @@ bool EncodeBlocks(Block type, const QuantizeArgs& a, i64_t first, i64_t last) {
 }
 
 bool QuantizeBlocks(const QuantizeArgs& a, i64_t first, i64_t last) {
-  switch (a.out.dtype) {
-    case Dtype::q4_1:
-      return EncodeBlocks(Q4_1(), a, first, last);
-    default:
-      return EncodeBlocks(Q8_0(), a, first, last);
-  }
+  bool finite = true;
+  BlockTypes::with(a.out.dtype, [&](auto block) { finite = EncodeBlocks(block, a, first, last); });
+  return finite;
 }
 
 i64_t FirstNotFinite(const QuantizeArgs& a, i64_t i) {
