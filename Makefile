@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # One command for each habit; `make` lists them. Settings: BUILD (preset), PREFIX (of install), PROMPT and MODEL (of demo),
-# TIDY (of lint: --all for every file), ARCHS and NVRTC (of kernels: architectures by commas; libnvrtc files or folders).
+# TIDY (of lint: --all for every file), FUZZ_SECONDS and FUZZ_TARGETS (of fuzz), ARCHS and NVRTC (of kernels: architectures by commas; libnvrtc files or folders).
 BUILD ?= release
 PREFIX ?= /usr/local
 PROMPT ?= Why do language models keep a cache of keys and values?
 
 DIR := build-$(BUILD)
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?=
 MODEL ?= models/SmolLM2-135M-Instruct.Q4_1.gguf
 JOBS := $(shell nproc)
 ARCHS ?= 90a
@@ -14,7 +16,7 @@ KERNEL_TABLE := results/kernel-resources.tsv
 BUNDLE = $(DIR)/bin/fovea_bundle $(foreach place,$(NVRTC),--nvrtc $(place))
 
 .DEFAULT_GOAL := help
-.PHONY: help packages bundle-tool build model demo test test-gpu bench bench-gpu kernels kernels-all kernels-check kernel-table mutants format lint docs extending install clean
+.PHONY: help packages bundle-tool build model demo test test-gpu test-neon fuzz bench bench-gpu kernels kernels-all kernels-check kernel-table mutants format lint docs extending install clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +38,20 @@ test-gpu: ## run the tests on this machine's CUDA card and write results/gpu-con
 	@tools/test_gpu.py --probe
 	@$(MAKE) build
 	@tools/test_gpu.py --bin $(DIR)/bin
+
+test-neon: ## compile library and tests for arm64 and run them under qemu-user
+	@tools/install_packages.sh build neon
+	@tools/fetch_arm64.sh
+	@cmake --preset neon
+	@cmake --build --preset neon
+	@tools/test_neon.sh build-neon/bin
+
+fuzz: packages ## fuzz FUZZ_TARGETS (all) for FUZZ_SECONDS (60) each: libFuzzer, AddressSanitizer, UndefinedBehaviorSanitizer
+	@tools/install_packages.sh fuzz
+	@[ -f $(MODEL) ] || tools/fetch_model.py || echo "Seeds are written without a model."
+	@cmake --preset fuzz
+	@cmake --build --preset fuzz
+	@tools/fuzz.py --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 bench: build ## run the benchmarks
 	@for program in $(DIR)/bin/bench_*; do $$program || exit 1; done

@@ -18,6 +18,7 @@
 #include "commands.h"
 #include "deploy/deployment.h"
 #include "engine/error.h"
+#include "engine/quoted.h"
 
 namespace fovea::app {
 
@@ -55,7 +56,7 @@ Deployment deployment_of(const Options& o, const ModelAttention& model) {
 
 std::string describe(const ModelAttention& model, const Deployment& d) {
   std::ostringstream text;
-  text << (model.type.empty() ? "a model" : model.type) << ", " << fovea_dtype_name(d.dtype);
+  text << (model.type.empty() ? "a model" : printable(model.type)) << ", " << fovea_dtype_name(d.dtype);
   for (const AttentionLayers& l : model.layers) {
     text << "; " << l.name << " layers: " << l.heads << " heads, " << l.kv_heads << " kv heads, d " << l.d_k;
     if (l.d_v != l.d_k) text << "/" << l.d_v;

@@ -12,6 +12,7 @@
 
 #include "engine/error.h"
 #include "engine/gguf.h"
+#include "engine/quoted.h"
 
 namespace fovea::app {
 
@@ -20,6 +21,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMost = 1 << 30;  // of a size in a configuration
+constexpr int kDeepest = 64;        // objects and lists inside each other
 
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), text) != words.end();
@@ -100,7 +102,7 @@ int32_t dtype_of(const Fields& fields) {
   if (text == "bfloat16") return FOVEA_BF16;
   if (text == "float16" || text == "half") return FOVEA_F16;
   if (text == "float32" || text == "float") return FOVEA_F32;
-  fields.fail("torch_dtype", "\"" + text + "\"", "must be bfloat16, float16 or float32");
+  fields.fail("torch_dtype", "\"" + printable(text) + "\"", "must be bfloat16, float16 or float32");
 }
 
 struct Spans {  // which kinds of layers there are
@@ -247,7 +249,12 @@ ModelAttention read_gguf(const std::string& path) {
 }  // namespace
 
 ModelAttention parse_config(const std::string& text, const std::string& name) {
-  const json document = json::parse(text, nullptr, false);
+  // Deeper documents would take as much stack wherever one of their values is written out.
+  const auto shallow = [&](int depth, json::parse_event_t, json&) {
+    if (depth > kDeepest) throw Error(name + ": is nested deeper than " + std::to_string(kDeepest));
+    return true;
+  };
+  const json document = json::parse(text, shallow, false);
   if (!document.is_object()) throw Error(name + ": is neither a config.json nor a GGUF file");
   // Models that see and hear have the language model's part inside; types may stand on either level.
   const Fields outer(document, name);

@@ -13,6 +13,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "quoted.h"
+
 namespace fovea::app {
 namespace {
 
@@ -41,13 +43,6 @@ constexpr GgufTensorType kTensorTypes[] = {
     {40, "NVFP4", 64, 36},
 };
 
-std::string quoted(std::string_view text) {
-  // Names come from the file: keep a message on one line and short whatever they hold.
-  std::string out = "'";
-  for (const char c : text.substr(0, 80)) out += (c >= 0x20 && c < 0x7f) ? c : '?';
-  return out + (text.size() > 80 ? "...'" : "'");
-}
-
 // Reads forward through the file; every step is checked against what is left.
 class Cursor {
  public:
@@ -60,9 +55,9 @@ class Cursor {
     throw Error(file_ + ": " + message + " (at byte " + std::to_string(at_) + ")");
   }
 
-  const std::byte* take(uint64_t count, const char* what) {
+  const std::byte* take(uint64_t count, std::string_view what) {
     if (count > left()) {
-      fail(std::string("file ends inside ") + what + ": " + std::to_string(count) + " bytes wanted, " +
+      fail("file ends inside " + std::string(what) + ": " + std::to_string(count) + " bytes wanted, " +
            std::to_string(left()) + " left");
     }
     const std::byte* start = bytes_.data() + at_;
@@ -71,17 +66,17 @@ class Cursor {
   }
 
   template <typename T>
-  T scalar(const char* what) {
+  T scalar(std::string_view what) {
     T value;
     std::memcpy(&value, take(sizeof(T), what), sizeof(T));
     return value;
   }
 
-  std::string_view string(const char* what, uint64_t limit) {
+  std::string_view string(std::string_view what, uint64_t limit) {
     const uint64_t length = scalar<uint64_t>(what);
     if (length > left() || length > limit) {
       fail(std::string(what) + " of " + std::to_string(length) + " bytes: " + std::to_string(left()) +
-           " bytes left in the file, limit " + std::to_string(limit));
+           " bytes left in the file" + (limit < UINT64_MAX ? ", limit " + std::to_string(limit) : ""));
     }
     return {reinterpret_cast<const char*>(take(length, what)), length};
   }
@@ -93,7 +88,7 @@ class Cursor {
 };
 
 GgufType read_type(Cursor& in, std::string_view key) {
-  const uint32_t id = in.scalar<uint32_t>("a metadata type");
+  const uint32_t id = in.scalar<uint32_t>("the type of metadata " + quoted(key));
   if (id >= kTypeCount) {
     in.fail("metadata " + quoted(key) + " has unknown type " + std::to_string(id) + ", allowed are 0 to " +
             std::to_string(kTypeCount - 1));
@@ -107,7 +102,8 @@ GgufArray read_array(Cursor& in, std::string_view key, int depth) {
   }
   GgufArray array;
   array.element = read_type(in, key);
-  array.count = in.scalar<uint64_t>("an array length");
+  const std::string what = "metadata " + quoted(key);
+  array.count = in.scalar<uint64_t>("the length of " + what);
   const uint32_t fixed = kTypes[static_cast<uint32_t>(array.element)].bytes;
   const uint64_t least = fixed != 0 ? fixed : (array.element == GgufType::kString ? 8 : 12);
   if (array.count > in.left() / least) {
@@ -115,10 +111,11 @@ GgufArray read_array(Cursor& in, std::string_view key, int depth) {
             std::to_string(in.left()) + " bytes are left in the file");
   }
   if (fixed != 0) {
-    array.data = in.take(array.count * fixed, "an array");
+    array.data = in.take(array.count * fixed, what);
   } else if (array.element == GgufType::kString) {
     array.strings.reserve(array.count);
-    for (uint64_t i = 0; i < array.count; ++i) array.strings.push_back(in.string("a string", UINT64_MAX));
+    const std::string text = "a string of " + what;
+    for (uint64_t i = 0; i < array.count; ++i) array.strings.push_back(in.string(text, UINT64_MAX));
   } else {
     for (uint64_t i = 0; i < array.count; ++i) read_array(in, key, depth + 1);
   }
@@ -128,7 +125,7 @@ GgufArray read_array(Cursor& in, std::string_view key, int depth) {
 GgufValue read_value(Cursor& in, std::string_view key) {
   GgufValue out;
   out.type = read_type(in, key);
-  const char* what = "a metadata value";
+  const std::string what = "metadata " + quoted(key);
   switch (out.type) {
     case GgufType::kU8:
       out.value = uint64_t{in.scalar<uint8_t>(what)};
@@ -161,7 +158,7 @@ GgufValue read_value(Cursor& in, std::string_view key) {
       out.value = in.scalar<double>(what);
       break;
     case GgufType::kString:
-      out.value = in.string("a string", UINT64_MAX);
+      out.value = in.string("the string of " + what, UINT64_MAX);
       break;
     case GgufType::kArray:
       out.value = read_array(in, key, 1);
@@ -180,20 +177,21 @@ GgufValue read_value(Cursor& in, std::string_view key) {
 GgufTensor read_tensor_info(Cursor& in, uint64_t* offset) {
   GgufTensor tensor;
   tensor.name = in.string("a tensor name", kMaxNameBytes);
-  tensor.n_dims = in.scalar<uint32_t>("a tensor's number of dimensions");
+  const std::string of = " of tensor " + quoted(tensor.name);
+  tensor.n_dims = in.scalar<uint32_t>("the number of dimensions" + of);
   if (tensor.n_dims < 1 || tensor.n_dims > 4) {
     in.fail("tensor " + quoted(tensor.name) + " has " + std::to_string(tensor.n_dims) +
             " dimensions, allowed are 1 to 4");
   }
   uint64_t elements = 1;
   for (uint32_t i = 0; i < tensor.n_dims; ++i) {
-    tensor.dims[i] = in.scalar<uint64_t>("a tensor's dimensions");
+    tensor.dims[i] = in.scalar<uint64_t>("the dimensions" + of);
     if (tensor.dims[i] == 0) in.fail("tensor " + quoted(tensor.name) + " has a dimension of 0");
     if (__builtin_mul_overflow(elements, tensor.dims[i], &elements)) {
       in.fail("tensor " + quoted(tensor.name) + ": the product of its dimensions overflows");
     }
   }
-  const uint32_t id = in.scalar<uint32_t>("a tensor's type");
+  const uint32_t id = in.scalar<uint32_t>("the type" + of);
   tensor.type = find_tensor_type(id);
   if (tensor.type == nullptr) in.fail("tensor " + quoted(tensor.name) + " has unknown type " + std::to_string(id));
   if (tensor.dims[0] % tensor.type->block != 0) {
@@ -203,7 +201,7 @@ GgufTensor read_tensor_info(Cursor& in, uint64_t* offset) {
   if (__builtin_mul_overflow(elements / tensor.type->block, uint64_t{tensor.type->bytes}, &tensor.bytes)) {
     in.fail("tensor " + quoted(tensor.name) + ": its size in bytes overflows");
   }
-  *offset = in.scalar<uint64_t>("a tensor's offset");
+  *offset = in.scalar<uint64_t>("the offset" + of);
   return tensor;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "quantize.h"
+#include "quoted.h"
 
 namespace fovea::app {
 namespace {
@@ -26,7 +27,7 @@ const Architecture& find_architecture(const Gguf& file) {
     if (a.name == wanted) return a;
     names += (names.empty() ? "" : ", ") + std::string(a.name);
   }
-  throw Error(file.name() + ": architecture '" + std::string(wanted) + "' is not supported, only " + names);
+  throw Error(file.name() + ": architecture " + quoted(wanted) + " is not supported, only " + names);
 }
 
 // Element types of weights and every block type, by the names that both tables have.
@@ -85,7 +86,7 @@ void Model::read_config() {
   c.context = size("context_length");
   c.d_k = size("attention.key_length", static_cast<uint64_t>(std::max<int64_t>(1, c.hidden / c.heads)));
   c.d_v = size("attention.value_length", static_cast<uint64_t>(c.d_k));
-  c.window = static_cast<int64_t>(file_.get_uint(key("attention.sliding_window"), 0));
+  if (file_.get_uint(key("attention.sliding_window"), 0) != 0) c.window = size("attention.sliding_window");
   c.norm_eps = static_cast<float>(file_.get_float(key("attention.layer_norm_rms_epsilon")));
   c.vocab = static_cast<int64_t>(file_.get_strings("tokenizer.ggml.tokens").size());
   if (c.heads % c.kv_heads != 0) {
@@ -110,7 +111,7 @@ void Model::read_rope() {
     rope_.factor = file_.get_float(key("rope.scaling.factor"));
     rope_.original_max_position = static_cast<int64_t>(file_.get_uint(key("rope.scaling.original_context_length")));
   } else if (scaling != "none") {
-    throw Error(file_.name() + ": rope scaling '" + std::string(scaling) + "' is not supported (none, linear, yarn)");
+    throw Error(file_.name() + ": rope scaling " + quoted(scaling) + " is not supported (none, linear, yarn)");
   }
   if (const GgufTensor* factors = file_.find_tensor("rope_freqs.weight")) {
     const Tensor t = need("rope_freqs.weight", {rope_.rotary_dim / 2});

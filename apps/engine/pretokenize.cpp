@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "error.h"
+#include "quoted.h"
 
 namespace fovea::app {
 namespace {
@@ -94,7 +95,7 @@ const PreTokenizerKind& find_kind(std::string_view name, const std::string& file
       known += (known.empty() ? "" : ", ") + std::string(candidate);
     }
   }
-  throw Error(file + ": unknown pre-tokenizer '" + std::string(name) + "' in tokenizer.ggml.pre; known are " + known);
+  throw Error(file + ": unknown pre-tokenizer " + quoted(name) + " in tokenizer.ggml.pre; known are " + known);
 }
 
 std::string message_of(int code) {

@@ -5,6 +5,7 @@
 #include <queue>
 #include <utility>
 
+#include "quoted.h"
 #include "utf8.h"
 
 namespace fovea::app {
@@ -61,7 +62,7 @@ constexpr std::string_view kEndNames[] = {"<|im_end|>",    "<|eot_id|>",    "<|e
 
 TokenizerSpec TokenizerSpec::from_gguf(const Gguf& file) {
   if (const std::string_view model = file.get_string("tokenizer.ggml.model"); model != "gpt2") {
-    throw Error(file.name() + ": tokenizer model '" + std::string(model) + "' is not supported, only gpt2 (byte BPE)");
+    throw Error(file.name() + ": tokenizer model " + quoted(model) + " is not supported, only gpt2 (byte BPE)");
   }
   TokenizerSpec spec;
   spec.source = file.name();
@@ -147,8 +148,8 @@ void Tokenizer::read_merges(const TokenizerSpec& spec) {
   const auto id_of = [&](std::string_view text, size_t rank) {
     const auto it = ids.find(text);
     if (it != ids.end()) return it->second;
-    throw Error(spec.source + ": merge " + std::to_string(rank) + " uses '" + valid_utf8(text) +
-                "', which is not in the vocabulary");
+    throw Error(spec.source + ": merge " + std::to_string(rank) + " uses " + quoted(text) +
+                ", which is not in the vocabulary");
   };
   merges_.reserve(spec.merges.size());
   std::string joined;
@@ -160,8 +161,8 @@ void Tokenizer::read_merges(const TokenizerSpec& spec) {
     }
     const std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
     joined.assign(left).append(right);
-    merges_.emplace(pair_key(id_of(left, rank), id_of(right, rank)),
-                    Merge{static_cast<int32_t>(rank), id_of(joined, rank)});
+    const Token first = id_of(left, rank), second = id_of(right, rank);
+    merges_.emplace(pair_key(first, second), Merge{static_cast<int32_t>(rank), id_of(joined, rank)});
   }
 }
 

@@ -99,8 +99,10 @@ Status KvAppendOp::check(const Params& p, const Caps& caps, Spec& spec) {
   spec.has_k_norm = present(p.k_norm_weight);
   spec.has_q_norm = present(p.q_norm_weight);
   spec.tokens = tokens;
-  spec.q_heads = p.q.shape[1];
-  spec.d_q = p.q.shape[2];
+  if (present(p.q)) {
+    spec.q_heads = p.q.shape[1];
+    spec.d_q = p.q.shape[2];
+  }
   return {};
 }
 

@@ -7,8 +7,10 @@
 
 namespace fovea {
 
+// Nothing but the type of an absent tensor is looked at.
 template <int dims>
 inline ViewOf<dims> view_of(const fovea_tensor& t) {
+  if (!present(t)) return {};
   ViewOf<dims> v{.data = t.data,
                  .dtype = dtype(t),
                  .rank = t.rank,
@@ -30,8 +32,8 @@ inline IndexView index_view(const fovea_tensor& t) {
 // The same with leading dimensions of one, so that kernels know one rank. Absent stays absent.
 template <int dims = 5>
 inline ViewOf<dims> view_of_rank(const fovea_tensor& t, int rank) {
-  if (!present(t)) return {};
   ViewOf<dims> v = view_of<dims>(t);
+  if (!v.given()) return v;
   v.rank = rank;
   const int lead = rank - t.rank;
   for (int i = 0; i < rank; ++i) {

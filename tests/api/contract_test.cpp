@@ -108,6 +108,27 @@ TEST_P(EveryOp, PlanningNeedsNoMemoryAndRunningDoes) {
   EXPECT_GT(nulled, 0);
 }
 
+// Absent is what has no type: nothing else of such a tensor counts.
+TEST_P(EveryOp, AbsentTensorsMayHoldAnythingElse) {
+  const std::vector<std::byte> want = run_case(context_, fresh());
+  OpCase c = fresh();
+  const fovea_tensor absent;
+  fovea_tensor garbage;
+  garbage.rank = 100;
+  garbage.device_type = 77;
+  garbage.device_id = -1;
+  std::fill(std::begin(garbage.shape), std::end(garbage.shape), INT64_MAX);
+  std::fill(std::begin(garbage.stride), std::end(garbage.stride), INT64_MIN);
+  for (HostStruct& s : c.structs()) {
+    for (size_t at = 0; at + sizeof absent <= s.size; at += 8) {
+      if (std::memcmp(s.memory.get() + at, &absent, sizeof absent) != 0) continue;
+      std::memcpy(s.memory.get() + at, &garbage, sizeof garbage);
+      at += sizeof garbage - 8;
+    }
+  }
+  EXPECT_EQ(run_case(context_, c), want);
+}
+
 TEST_P(EveryOp, StructSize) {
   const OpCase c = fresh();
   const auto exact = static_cast<uint32_t>(row().size);

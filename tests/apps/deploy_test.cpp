@@ -149,6 +149,10 @@ TEST(ModelConfig, FaultsNameTheField) {
   EXPECT_EQ(error_of("[]"), "f: is neither a config.json nor a GGUF file");
   EXPECT_EQ(error_of("{"), "f: is neither a config.json nor a GGUF file");
   EXPECT_EQ(error_of("{}"), "f: num_attention_heads is missing");
+  const std::string deep = std::string(100000, '[') + std::string(100000, ']');
+  EXPECT_EQ(error_of("{\"n_head\": " + deep + "}"), "f: is nested deeper than 64");
+  EXPECT_EQ(error_of(R"({"num_attention_heads": 8, "hidden_size": 64, "torch_dtype": "\u001b[31m"})"),
+            "f: torch_dtype is \"?[31m\": must be bfloat16, float16 or float32");
   EXPECT_EQ(error_of(R"({"num_attention_heads": 8})"), "f: hidden_size is missing");
   EXPECT_EQ(error_of(R"({"num_attention_heads": "8"})"),
             "f: num_attention_heads is \"8\": must be a whole number from 0 to 1073741824");

@@ -9,6 +9,9 @@
 #include <random>
 
 #include "apps/gguf_writer.h"
+#include "apps/tiny_model.h"
+#include "engine/model.h"
+#include "engine/tokenizer.h"
 
 namespace fovea::app {
 namespace {
@@ -69,6 +72,48 @@ TEST(Gguf, EveryTruncationIsAnError) {
   EXPECT_EQ(error_of(image), "");
 }
 
+// Inside each field of the file. A long first pair keeps the counts believable.
+TEST(Gguf, ACutNamesWhatIsMissing) {
+  GgufWriter w;
+  w.string("pad", std::string(200, 'p')).strings("a.names", {"first", "second"}).u32("a.count", 7);
+  w.tensor("weights", {4, 2}, 0, std::string(32, 'w'));
+  const std::string image = w.image();
+  const size_t names = image.find("a.names") + 7, count = image.find("a.count") + 7, tensor = image.find("weights") + 7;
+  const struct {
+    size_t at;
+    const char* missing;
+  } cuts[] = {
+      {0, "the file is empty"},
+      {2, "file ends inside the magic number: 4 bytes wanted, 2 left"},
+      {6, "file ends inside the version: 4 bytes wanted, 2 left"},
+      {12, "file ends inside the number of tensors: 8 bytes wanted, 4 left"},
+      {20, "the number of tensors is 1, but only 4 bytes are left"},
+      {48, "the number of metadata pairs is 3, but only 24 bytes are left"},
+      {names - 10, "file ends inside a metadata key: 8 bytes wanted, 5 left"},
+      {names - 3, "a metadata key of 7 bytes: 4 bytes left in the file"},
+      {names + 2, "file ends inside the type of metadata 'a.names': 4 bytes wanted, 2 left"},
+      {names + 6, "file ends inside the type of metadata 'a.names': 4 bytes wanted, 2 left"},
+      {names + 12, "file ends inside the length of metadata 'a.names': 8 bytes wanted, 4 left"},
+      {names + 24, "metadata 'a.names' claims 2 array elements, but only 8 bytes are left"},
+      {names + 32, "file ends inside a string of metadata 'a.names': 8 bytes wanted, 3 left"},
+      {names + 40, "a string of metadata 'a.names' of 6 bytes: 3 bytes left in the file"},
+      {count + 6, "file ends inside metadata 'a.count': 4 bytes wanted, 2 left"},
+      {tensor - 9, "file ends inside a tensor name: 8 bytes wanted, 6 left"},
+      {tensor - 2, "a tensor name of 7 bytes: 5 bytes left in the file"},
+      {tensor + 2, "file ends inside the number of dimensions of tensor 'weights': 4 bytes wanted, 2 left"},
+      {tensor + 14, "file ends inside the dimensions of tensor 'weights': 8 bytes wanted, 2 left"},
+      {tensor + 23, "file ends inside the type of tensor 'weights': 4 bytes wanted, 3 left"},
+      {tensor + 31, "file ends inside the offset of tensor 'weights': 8 bytes wanted, 7 left"},
+      {tensor + 32, "tensor 'weights' of 32 bytes at offset 0 leaves the file, whose data section has 0 bytes"},
+      {image.size() - 1, "tensor 'weights' of 32 bytes at offset 0 leaves the file, whose data section has 31 bytes"},
+  };
+  for (const auto& [at, missing] : cuts) {
+    SCOPED_TRACE(at);
+    expect_error(image.substr(0, at), missing);
+  }
+  EXPECT_EQ(error_of(image), "");
+}
+
 TEST(Gguf, RandomDamageNeverEscapes) {
   const std::string image = small().image();
   std::mt19937 rng(1);
@@ -77,6 +122,33 @@ TEST(Gguf, RandomDamageNeverEscapes) {
     for (int i = 0; i <= round % 3; ++i) damaged[rng() % damaged.size()] = static_cast<char>(rng());
     error_of(damaged);  // an Error or none: anything else fails the test, or a sanitizer run
   }
+}
+
+TEST(Gguf, MessagesShowNoControlCharactersOfTheFile) {
+  const auto message = [](const auto& read, const GgufWriter& w) -> std::string {
+    const std::vector<std::byte> bytes = GgufWriter::bytes(w.image());
+    try {
+      read(Gguf::parse(bytes, "m.gguf"));
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  const auto model = [](Gguf file) { Model{std::move(file)}; };
+  const auto tokenizer = [](const Gguf& file) { Tokenizer{TokenizerSpec::from_gguf(file)}; };
+  const std::string red = "\x1b[31m\nx";
+  GgufWriter w;
+  EXPECT_EQ(message(model, w.string("general.architecture", red)),
+            "m.gguf: architecture '?[31m?x' is not supported, only llama, qwen2");
+  EXPECT_EQ(message(tokenizer, w.string("tokenizer.ggml.model", red)),
+            "m.gguf: tokenizer model '?[31m?x' is not supported, only gpt2 (byte BPE)");
+  GgufWriter v;
+  v.string("tokenizer.ggml.model", "gpt2").strings("tokenizer.ggml.tokens", {"a"});
+  v.strings("tokenizer.ggml.merges", {"a \x1b"});
+  EXPECT_EQ(message(tokenizer, v), "m.gguf: merge 0 uses '?', which is not in the vocabulary");
+  EXPECT_EQ(message(tokenizer, v.string("tokenizer.ggml.pre", red))
+                .find("m.gguf: unknown pre-tokenizer '?[31m?x' in tokenizer.ggml.pre"),
+            0u);
 }
 
 TEST(Gguf, TypedAccessNamesTheKey) {
@@ -121,7 +193,7 @@ TEST(Gguf, MetadataFaults) {
   expect_error(small().add("bad", GgufWriter::raw<uint32_t>(13)).image(), "unknown type 13");
   expect_error(small().add("bad", GgufWriter::raw<uint32_t>(7) + '\2').image(), "bool of value 2");
   expect_error(small().add("bad", GgufWriter::raw<uint32_t>(8) + GgufWriter::raw<uint64_t>(~0ull)).image(),
-               "a string of 18446744073709551615 bytes");
+               "the string of metadata 'bad' of 18446744073709551615 bytes: 173 bytes left in the file (");
   const std::string many =
       GgufWriter::raw<uint32_t>(9) + GgufWriter::raw<uint32_t>(8) + GgufWriter::raw<uint64_t>(1ull << 61);
   expect_error(small().add("bad", many).image(), "claims 2305843009213693952 array elements");
@@ -158,6 +230,22 @@ TEST(Gguf, TensorFaults) {
   expect_error(w.image(), "overlap in the file");
   w.place = [](size_t i, uint64_t* offset) { *offset = i == 1 ? ~uint64_t{31} : 0; };
   expect_error(w.image(), "leaves the file");
+}
+
+TEST(Gguf, WindowsAreSizes) {
+  test::TinyConfig config;
+  for (const uint64_t window : {(uint64_t{1} << 30) + 1, (uint64_t{1} << 32) + 1, ~uint64_t{0}}) {
+    GgufWriter w = test::TinyModel(config).writer();
+    w.add("llama.attention.sliding_window", GgufWriter::raw<uint32_t>(10) + GgufWriter::raw(window));
+    const std::vector<std::byte> bytes = GgufWriter::bytes(w.image());
+    try {
+      const Model model(Gguf::parse(bytes, "m.gguf"));
+      ADD_FAILURE() << window;
+    } catch (const Error& e) {
+      EXPECT_EQ(std::string(e.what()), "m.gguf: metadata 'llama.attention.sliding_window' is " +
+                                           std::to_string(window) + ", allowed are 1 to 2^30");
+    }
+  }
 }
 
 TEST(Gguf, FileFaults) {

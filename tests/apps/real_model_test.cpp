@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <memory>
+#include <span>
 
 #include "apps/model_file.h"
 #include "engine/engine.h"
@@ -12,6 +15,45 @@
 
 namespace fovea::app {
 namespace {
+
+// The first tensor of the table that does not end before the cut.
+std::string first_cut(const Gguf& file, const std::byte* cut) {
+  for (const GgufTensor& t : file.tensors()) {
+    if (t.data + t.bytes > cut) return std::string(t.name);
+  }
+  return "";
+}
+
+TEST(RealModel, ACutAtEachTensorAndPairIsNamed) {
+  FOVEA_NEEDS_MODEL();
+  std::ifstream in(test::model_path(), std::ios::binary);
+  std::vector<char> bytes{std::istreambuf_iterator<char>(in), {}};
+  const std::span<const std::byte> all = std::as_bytes(std::span(bytes));
+  const Gguf file = Gguf::parse(all, "m.gguf");
+  const auto error_at = [&](const void* cut) -> std::string {
+    const auto kept = static_cast<size_t>(static_cast<const std::byte*>(cut) - all.data());
+    try {
+      Gguf::parse(all.first(kept), "m.gguf");
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  for (size_t i = 0; i < file.tensors().size(); ++i) {
+    const GgufTensor& t = file.tensors()[i];
+    const std::byte* cut = t.data + (i % 3 == 0 ? 0 : i % 3 == 1 ? t.bytes / 2 : t.bytes - 1);
+    const std::string message = error_at(cut), name = "tensor '" + first_cut(file, cut) + "' of ";
+    EXPECT_NE(message.find(name), std::string::npos) << message << "\nwanted: " << name;
+    EXPECT_NE(message.find("leaves the file"), std::string::npos) << message;
+  }
+  for (const auto& [key, value] : file.metadata()) {
+    const std::string message = error_at(key.data() + key.size() + 2);
+    // Near the start the counts are what cannot be.
+    const bool count = message.find("the number of ") != std::string::npos;
+    EXPECT_TRUE(count || message.find("the type of metadata '" + std::string(key) + "'") != std::string::npos)
+        << key << ": " << message;
+  }
+}
 
 struct Loaded {
   Context context;

@@ -17,8 +17,9 @@ namespace {
 // the number of bytes that follow. The numbers are those that cuobjdump -elf prints as EIATTR_*.
 constexpr unsigned kSized = 4;
 constexpr unsigned kMaxThreads = 0x05, kFrameSize = 0x11, kRegCount = 0x2f;
-constexpr int kMostThreads = 1024;     // where an entry has no launch bounds
-constexpr int kReservedShared = 1024;  // bytes that from 9.0 on every block's section of shared memory begins with
+constexpr int kMostThreads = 1024;         // where an entry has no launch bounds
+constexpr uint64_t kMostShared = 1 << 30;  // bytes; no card has as much, but a file may say so
+constexpr int kReservedShared = 1024;      // bytes that from 9.0 on every block's section of shared memory begins with
 constexpr int kFirstWithReserved = 90;
 
 struct Section {
@@ -85,6 +86,13 @@ int word(std::string_view payload, size_t i) {
   return static_cast<int>(value);
 }
 
+// Of a block of three dimensions, whatever numbers the file has.
+int threads_of(std::string_view payload) {
+  int64_t threads = 1;
+  for (size_t i = 0; i < 3; ++i) threads = std::clamp<int64_t>(threads * word(payload, i), 0, kMostThreads);
+  return static_cast<int>(threads);
+}
+
 // The number of the entry's symbol, by which .nv.info names it.
 int symbol_of(const std::vector<Section>& sections, const std::string& entry) {
   const Section* symbols = find(sections, ".symtab");
@@ -118,11 +126,12 @@ Status read_resources(const std::string& cubin, const std::string& entry, const 
     if (kind == kFrameSize) found.local_bytes = word(payload, 1);
   });
   each_attribute(of_entry->data, [&](unsigned kind, std::string_view payload) {
-    if (kind == kMaxThreads) found.max_threads = word(payload, 0) * word(payload, 1) * word(payload, 2);
+    if (kind == kMaxThreads) found.max_threads = threads_of(payload);
   });
   if (const Section* shared = find(sections, ".nv.shared." + entry)) {
     const int reserved = arch.number >= kFirstWithReserved ? kReservedShared : 0;
-    found.smem_bytes = std::max(static_cast<int>(shared->bytes) - reserved, 0);
+    found.smem_bytes = static_cast<int>(std::min<uint64_t>(shared->bytes, kMostShared));
+    found.smem_bytes = std::max(found.smem_bytes - reserved, 0);
   }
   out = found;
   return {};

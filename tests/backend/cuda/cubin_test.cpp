@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <cstdio>
 #include <string>
 
@@ -99,6 +100,22 @@ TEST(Cubin, ReadsAFileWithoutCode) {
   ASSERT_TRUE(read_resources(file, "run", {90, 'a'}, used).ok());
   EXPECT_EQ(used.smem_bytes, 1200 - 1024);
   EXPECT_FALSE(read_resources(file, "ru", {80, '\0'}, used).ok());
+}
+
+TEST(Cubin, ImpossibleNumbersAreBounded) {
+  Resources used;
+  const std::string launch("\x04\x05\x0c\0\0\x01\0\0\x01\0\0\0\x01\0\0\0", 16);  // 256, 1, 1
+  std::string file = cubin_file("run", {.registers = 40, .max_threads = 256});
+  const size_t at = file.find(launch);
+  ASSERT_NE(at, std::string::npos);
+  file.replace(at + 4, 12, "\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f", 12);
+  ASSERT_TRUE(read_resources(file, "run", {80, '\0'}, used).ok());
+  EXPECT_EQ(used.max_threads, 1024);
+  file.replace(at + 7, 1, "\x80", 1);
+  ASSERT_TRUE(read_resources(file, "run", {80, '\0'}, used).ok());
+  EXPECT_EQ(used.max_threads, 0);
+  ASSERT_TRUE(read_resources(cubin_file("run", {.smem_bytes = INT_MIN}), "run", {90, 'a'}, used).ok());
+  EXPECT_EQ(used.smem_bytes, (1 << 30) - 1024);
 }
 
 TEST(Cubin, ADamagedFileIsAnErrorOrNumbers) {
