@@ -235,6 +235,7 @@ std::vector<WeightUse> Model::weights() const {
     }
   }
   std::vector<WeightUse> uses;
+  uses.reserve(by_type.size());
   for (const auto& [dtype, use] : by_type) uses.push_back(use);
   std::stable_sort(uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   return uses;
