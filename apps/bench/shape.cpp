@@ -50,7 +50,7 @@ constexpr bool is_block(const Dtype& t) {
   return t.block > 1;
 }
 constexpr bool is_weight(const Dtype& t) {
-  return is_float(t) || is_block(t);
+  return is_vector(t) || is_block(t);
 }
 
 template <bool (*keep)(const Dtype&)>
@@ -131,7 +131,8 @@ constexpr Option kOptions[] = {
     {"--n", kMatmul | kQuantize, Whole{&S::n, 1, 1 << 22}, "rows of the weight"},
     {"--k", kMatmul | kQuantize, Whole{&S::k, 1, 1 << 22}, "columns of the weight"},
     {"--bias", kMatmul, Flag{&S::bias}, "add a bias"},
-    {"--w-type", kMatmul | kEmbed, Choice{&S::w_type, kWeights}, "type of the weight or table"},
+    {"--w-type", kMatmul | kEmbed, Choice{&S::w_type, kWeights},
+     "type of the weight or table; e4m3 with one scale a row"},
     {"--to", kQuantize, Choice{&S::block_type, kBlocks}, "type of the quantised weight"},
     {"--vocab", kEmbed | kSample, Whole{&S::vocab, 1, 1 << 24}, "rows of the table, or logits"},
     {"--temperature", kSample, Real{&S::temperature, 0, 1e6}, "0: greedy"},

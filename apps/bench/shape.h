@@ -117,7 +117,7 @@ std::span<const Option> options();
 std::span<const Word> operations();
 std::span<const Word> float_types();   // f32, f16, bf16
 std::span<const Word> vector_types();  // those and e4m3
-std::span<const Word> weight_types();  // floats and block types
+std::span<const Word> weight_types();  // floats, e4m3 and block types
 std::span<const Word> block_types();
 std::span<const Word> codecs();
 std::span<const Word> scale_kinds();

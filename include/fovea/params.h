@@ -189,19 +189,21 @@ typedef struct fovea_glu_params {
 /* out[m, n] = sum_k x[m, k] w[n, k] + bias[n]. docs/matmul.md */
 typedef struct fovea_matmul_params {
   uint32_t struct_size FOVEA_DEFAULT(sizeof(struct fovea_matmul_params));
-  fovea_tensor x FOVEA_DEFAULT({});    /* [m, k]; float */
-  fovea_tensor w FOVEA_DEFAULT({});    /* [n, k]; float or a block type (rows of whole blocks) */
-  fovea_tensor bias FOVEA_DEFAULT({}); /* optional float [n] */
-  fovea_tensor out FOVEA_DEFAULT({});  /* [m, n]; float */
+  fovea_tensor x FOVEA_DEFAULT({});       /* [m, k]; float */
+  fovea_tensor w FOVEA_DEFAULT({});       /* [n, k]; float, e4m3 or a block type (rows of whole blocks) */
+  fovea_tensor w_scale FOVEA_DEFAULT({}); /* of e4m3 weights; float [1], [n] or [ceil(n / 128), ceil(k / 128)] */
+  fovea_tensor bias FOVEA_DEFAULT({});    /* optional float [n] */
+  fovea_tensor out FOVEA_DEFAULT({});     /* [m, n]; float */
 } fovea_matmul_params;
 
 /* out[t] = scale * table[ids[t]]. docs/embed.md */
 typedef struct fovea_embed_params {
   uint32_t struct_size FOVEA_DEFAULT(sizeof(struct fovea_embed_params));
   float scale FOVEA_DEFAULT(1.0f);
-  fovea_tensor ids FOVEA_DEFAULT({});   /* index [tokens], in [0, vocab) */
-  fovea_tensor table FOVEA_DEFAULT({}); /* [vocab, n]; float or a block type */
-  fovea_tensor out FOVEA_DEFAULT({});   /* [tokens, n]; float */
+  fovea_tensor ids FOVEA_DEFAULT({});         /* index [tokens], in [0, vocab) */
+  fovea_tensor table FOVEA_DEFAULT({});       /* [vocab, n]; float, e4m3 or a block type */
+  fovea_tensor table_scale FOVEA_DEFAULT({}); /* as matmul's w_scale, of [vocab, n] */
+  fovea_tensor out FOVEA_DEFAULT({});         /* [tokens, n]; float */
 } fovea_embed_params;
 
 /* One token per row. Order: temperature, top-k, top-p over the renormalised top-k, min-p. Draws are Philox by

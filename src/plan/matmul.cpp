@@ -22,11 +22,11 @@ Status make_plan(const MatmulSpec& spec, const Caps& caps, MatmulPlan& plan) {
 std::string explain(const MatmulPlan& plan) {
   const MatmulSpec& s = plan.spec;
   return std::string("matmul: ") + plan.kernel + ", " + find_dtype(static_cast<int>(s.w))->name +
-         " weights decoded to f32, f32 sums along k; tasks of up to " +
-         std::to_string(std::min<int64_t>(s.m, kMatmulRows)) + " rows of x and " +
-         std::to_string(std::min(s.n, matmul_weights_per_task(s.m, s.n, s.k))) + " rows of w, for x [" +
-         std::to_string(s.m) + ", " + std::to_string(s.k) + "] and w [" + std::to_string(s.n) + ", " +
-         std::to_string(s.k) + "]";
+         " weights decoded to f32" + (s.scale_kind == WeightScale::none ? "" : ", times their scales") +
+         ", f32 sums along k; tasks of up to " + std::to_string(std::min<int64_t>(s.m, kMatmulRows)) +
+         " rows of x and " + std::to_string(std::min(s.n, matmul_weights_per_task(s.m, s.n, s.k))) +
+         " rows of w, for x [" + std::to_string(s.m) + ", " + std::to_string(s.k) + "] and w [" + std::to_string(s.n) +
+         ", " + std::to_string(s.k) + "]";
 }
 
 }  // namespace fovea

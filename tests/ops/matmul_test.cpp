@@ -241,10 +241,9 @@ TEST(Matmul, ErrorsNameTheArgument) {
     return result.message;
   };
   EXPECT_EQ(message([&](auto& p) { p.w.shape[1] = 32; }), "w.shape[1] is 32: must be 64 (x.shape[1])");
-  EXPECT_EQ(
-      message([&](auto& p) { p.w.dtype = FOVEA_E4M3; }),
-      "w is e4m3: must be one of f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, "
-      "mxfp4");
+  EXPECT_EQ(message([&](auto& p) { p.w.dtype = FOVEA_U8; }),
+            "w is u8: must be one of f32, f16, bf16, e4m3, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, "
+            "iq4_nl, mxfp4");
   EXPECT_EQ(message([&](auto& p) { p.x.dtype = FOVEA_I32; }), "x is i32: must be one of f32, f16, bf16");
   EXPECT_EQ(message([&](auto& p) { p.bias = bias; }), "bias.shape[0] is 7: must be 8 (w.shape[0])");
   EXPECT_EQ(message([&](auto& p) { p.out.shape[0] = 3; }), "out.shape[0] is 3: must be 2 (x.shape[0])");

@@ -44,25 +44,29 @@ MatmulParams matmul_params(const Shape& s, Data& data) {
   MatmulParams p{.x = data.random(s.type, {s.tokens(), s.k}),
                  .w = data.random(s.w_type, {s.n, s.k}),
                  .out = data.output(s.type, {s.tokens(), s.n})};
+  if (s.w_type == FOVEA_E4M3) p.w_scale = data.random(FOVEA_F32, {s.n});
   if (s.bias) p.bias = data.random(s.type, {s.n});
   return p;
 }
 
 Work matmul_work(const Shape& s) {
   const auto m = static_cast<double>(s.tokens()), n = static_cast<double>(s.n), k = static_cast<double>(s.k);
-  return {.bytes = bytes_of(s.type, m * k + m * n + (s.bias ? n : 0)) + bytes_of(s.w_type, n * k),
+  return {.bytes = bytes_of(s.type, m * k + m * n + (s.bias ? n : 0)) + bytes_of(s.w_type, n * k) +
+                   (s.w_type == FOVEA_E4M3 ? bytes_of(FOVEA_F32, n) : 0),
           .flops = 2 * m * n * k};
 }
 
 EmbedParams embed_params(const Shape& s, Data& data) {
-  return {.ids = data.index<int32_t>({s.tokens()},
-                                     [&](int32_t* ids) {
-                                       for (int64_t i = 0; i < s.tokens(); ++i) {
-                                         ids[i] = static_cast<int32_t>(data.rng().below(s.vocab));
-                                       }
-                                     }),
-          .table = data.common(s.w_type, {s.vocab, s.hidden}),
-          .out = data.output(s.type, {s.tokens(), s.hidden})};
+  EmbedParams p{.ids = data.index<int32_t>({s.tokens()},
+                                           [&](int32_t* ids) {
+                                             for (int64_t i = 0; i < s.tokens(); ++i) {
+                                               ids[i] = static_cast<int32_t>(data.rng().below(s.vocab));
+                                             }
+                                           }),
+                .table = data.common(s.w_type, {s.vocab, s.hidden}),
+                .out = data.output(s.type, {s.tokens(), s.hidden})};
+  if (s.w_type == FOVEA_E4M3) p.table_scale = data.common(FOVEA_F32, {s.vocab});
+  return p;
 }
 
 Work embed_work(const Shape& s) {

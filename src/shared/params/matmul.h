@@ -3,12 +3,15 @@
 #pragma once
 
 #include "shared/view.h"
+#include "shared/weights/scale.h"
 
 namespace fovea {
 
 struct MatmulSpec {
   Dtype x = Dtype::none;
   Dtype w = Dtype::none;
+  Dtype w_scale = Dtype::none;
+  WeightScale scale_kind = WeightScale::none;
   Dtype bias = Dtype::none;
   Dtype out = Dtype::none;
   i64_t m = 0;  // the most a run may have
@@ -19,10 +22,11 @@ struct MatmulSpec {
 
 struct MatmulArgs {
   MatmulSpec spec;
-  View x;     // [m, k]
-  View w;     // [n, k]
-  View bias;  // [n]
-  View out;   // [m, n]
+  View x;        // [m, k]
+  View w;        // [n, k]
+  View w_scale;  // of e4m3 weights, by scale_kind
+  View bias;     // [n]
+  View out;      // [m, n]
 };
 
 // Tiles of the CPU kernel. None of them changes a result: each output is one chain of sums over k.

@@ -26,14 +26,14 @@ using BlockTypes = BlockList<Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_
 // The types of weights of matmul and embed, for their checks.
 template <class... Blocks>
 struct WeightTypes {
-  static constexpr int kCount = 3 + static_cast<int>(sizeof...(Blocks));
+  static constexpr int kCount = 4 + static_cast<int>(sizeof...(Blocks));
   int values[kCount] = {static_cast<int>(Dtype::f32), static_cast<int>(Dtype::f16), static_cast<int>(Dtype::bf16),
-                        static_cast<int>(Blocks::kType)...};
+                        static_cast<int>(Dtype::e4m3), static_cast<int>(Blocks::kType)...};
   constexpr explicit WeightTypes(BlockList<Blocks...>) {}
 };
 inline constexpr WeightTypes kWeightTypes{BlockTypes()};
 
-// Weight k of a row of packed weights.
+// Weight k of a row of packed weights; of e4m3 without its scale.
 inline float weight_at(const void* row, Dtype type, i64_t k) {
   const auto* bytes = static_cast<const u8_t*>(row);
   float weight = 0;

@@ -20,10 +20,10 @@ void EmbedRows(const EmbedArgs& a, i64_t first, i64_t last) {
   const F32Tag d;
   HWY_ALIGN float piece[kPiece];
   for (i64_t t = first; t < last; ++t) {
-    const char* from = row(a.table, index_at(a.ids, t));
+    const i64_t id = index_at(a.ids, t);
     for (i64_t i = 0; i < a.spec.n; i += kPiece) {
       const i64_t count = a.spec.n - i < kPiece ? a.spec.n - i : kPiece;
-      DecodeWeights(a.table.dtype, from, i, count, piece);
+      DecodeWeights({a.table, a.table_scale, a.spec.scale_kind}, id, i, count, piece);
       char* to = row(a.out, t, i);
       ForLanes(count, [&](i64_t j, size_t lanes) {
         PutLanes(a.out.dtype, hn::Mul(hn::LoadU(d, piece + j), hn::Set(d, a.scale)), to, j, lanes);

@@ -146,7 +146,7 @@ Stretch Decode(const MatmulArgs& a, i64_t n, i64_t count, i64_t first, float* pa
   for (i64_t c = 0; c < kN; ++c) {
     float* to = panel + c * kMatmulDepth;
     if (c < count) {
-      DecodeWeights(a.w.dtype, row(a.w, n + c), first, depth, to);
+      DecodeWeights({a.w, a.w_scale, a.spec.scale_kind}, n + c, first, depth, to);
     } else {
       __builtin_memset(to, 0, static_cast<size_t>(padded) * sizeof(float));
     }
