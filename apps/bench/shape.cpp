@@ -49,6 +49,9 @@ constexpr bool is_vector(const Dtype& t) {
 constexpr bool is_block(const Dtype& t) {
   return t.block > 1;
 }
+constexpr bool is_quantized(const Dtype& t) {
+  return is_block(t) || t.word.value == FOVEA_E4M3;
+}
 constexpr bool is_weight(const Dtype& t) {
   return is_vector(t) || is_block(t);
 }
@@ -65,7 +68,7 @@ constexpr auto dtypes_that() {
 constexpr auto kFloats = dtypes_that<is_float>();
 constexpr auto kVectors = dtypes_that<is_vector>();
 constexpr auto kWeights = dtypes_that<is_weight>();
-constexpr auto kBlocks = dtypes_that<is_block>();
+constexpr auto kQuantized = dtypes_that<is_quantized>();
 
 constexpr Word kLayouts[] = {{"nhd", kNhd}, {"hnd", kHnd}};
 constexpr Word kMasks[] = {{"none", FOVEA_MASK_NONE}, {"causal", FOVEA_MASK_CAUSAL}};
@@ -133,7 +136,8 @@ constexpr Option kOptions[] = {
     {"--bias", kMatmul, Flag{&S::bias}, "add a bias"},
     {"--w-type", kMatmul | kEmbed, Choice{&S::w_type, kWeights},
      "type of the weight or table; e4m3 with one scale a row"},
-    {"--to", kQuantize, Choice{&S::block_type, kBlocks}, "type of the quantised weight"},
+    {"--to", kQuantize, Choice{&S::quantized_type, kQuantized},
+     "type of the quantised weight; e4m3 with one scale a row"},
     {"--vocab", kEmbed | kSample, Whole{&S::vocab, 1, 1 << 24}, "rows of the table, or logits"},
     {"--temperature", kSample, Real{&S::temperature, 0, 1e6}, "0: greedy"},
     {"--top-k", kSample, Whole{&S::top_k, 0, 1 << 24}, "0: off"},
@@ -246,8 +250,8 @@ std::span<const Word> vector_types() {
 std::span<const Word> weight_types() {
   return kWeights;
 }
-std::span<const Word> block_types() {
-  return kBlocks;
+std::span<const Word> quantized_types() {
+  return kQuantized;
 }
 std::span<const Word> codecs() {
   return kCodecs;

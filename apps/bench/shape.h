@@ -60,13 +60,13 @@ struct Shape {
   bool qk_norm = false;
   bool residual = false;
   bool bias = false;
-  int32_t type = FOVEA_F32;         // of activations
-  int32_t q_type = FOVEA_F32;       // of Q in attention
-  int32_t out_type = kAuto;         // of attention's output; kAuto = q_type
-  int32_t w_type = FOVEA_F16;       // of weights and embedding tables
-  int32_t block_type = FOVEA_Q8_0;  // of quantize's output
-  int32_t codec = FOVEA_CODEC_F16;  // of K and V
-  int32_t scale_kind = kAuto;       // of K and V; kAuto = what the codec needs
+  int32_t type = FOVEA_F32;             // of activations
+  int32_t q_type = FOVEA_F32;           // of Q in attention
+  int32_t out_type = kAuto;             // of attention's output; kAuto = q_type
+  int32_t w_type = FOVEA_F16;           // of weights and embedding tables
+  int32_t quantized_type = FOVEA_Q8_0;  // of quantize's output
+  int32_t codec = FOVEA_CODEC_F16;      // of K and V
+  int32_t scale_kind = kAuto;           // of K and V; kAuto = what the codec needs
   int32_t layout = kNhd;
   int32_t mask = FOVEA_MASK_CAUSAL;
   int32_t norm_kind = FOVEA_NORM_RMS;
@@ -115,10 +115,10 @@ struct Option {
 std::span<const Option> options();
 // Rows of the library's tables, under their names.
 std::span<const Word> operations();
-std::span<const Word> float_types();   // f32, f16, bf16
-std::span<const Word> vector_types();  // those and e4m3
-std::span<const Word> weight_types();  // floats, e4m3 and block types
-std::span<const Word> block_types();
+std::span<const Word> float_types();      // f32, f16, bf16
+std::span<const Word> vector_types();     // those and e4m3
+std::span<const Word> weight_types();     // floats, e4m3 and block types
+std::span<const Word> quantized_types();  // e4m3 and block types
 std::span<const Word> codecs();
 std::span<const Word> scale_kinds();
 

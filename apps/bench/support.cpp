@@ -64,7 +64,7 @@ Asked ask(const Context& context, int32_t op) {
       }
       const auto is = [&](std::span<const Word> list) { return choice->words.data() == list.data(); };
       const bool type =
-          is(float_types()) || is(vector_types()) || is(weight_types()) || is(block_types()) || is(codecs());
+          is(float_types()) || is(vector_types()) || is(weight_types()) || is(quantized_types()) || is(codecs());
       (type ? asked.types : asked.variants).push_back(std::string(option.key()) + ": " + joined(words));
     } else if (std::holds_alternative<Flag>(option.kind)) {
       if (with("true")) asked.variants.push_back(option.key());

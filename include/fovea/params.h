@@ -227,11 +227,12 @@ typedef struct fovea_sample_params {
   fovea_tensor seeds FOVEA_DEFAULT({});        /* u64 or i64 */
 } fovea_sample_params;
 
-/* Weights to a block type: scales and codes of each block are chosen for the least squared error. docs/quantize.md */
+/* Weights to a block type or e4m3: scales and codes are chosen for the least squared error. docs/quantize.md */
 typedef struct fovea_quantize_params {
   uint32_t struct_size FOVEA_DEFAULT(sizeof(struct fovea_quantize_params));
-  fovea_tensor x FOVEA_DEFAULT({});   /* [n, k]; float */
-  fovea_tensor out FOVEA_DEFAULT({}); /* x's shape; a block type (rows of whole blocks) */
+  fovea_tensor x FOVEA_DEFAULT({});     /* [n, k]; float */
+  fovea_tensor out FOVEA_DEFAULT({});   /* x's shape; e4m3 or a block type (rows of whole blocks) */
+  fovea_tensor scale FOVEA_DEFAULT({}); /* receives the scales of e4m3; f32, shaped as matmul's w_scale */
 } fovea_quantize_params;
 
 #define FOVEA_OP(name, Name, NAME, value, text)                                                    \

@@ -91,12 +91,14 @@ Work sample_work(const Shape& s) {
 }
 
 QuantizeParams quantize_params(const Shape& s, Data& data) {
-  return {.x = data.random(s.type, {s.n, s.k}), .out = data.output(s.block_type, {s.n, s.k})};
+  QuantizeParams p{.x = data.random(s.type, {s.n, s.k}), .out = data.output(s.quantized_type, {s.n, s.k})};
+  if (s.quantized_type == FOVEA_E4M3) p.scale = data.output(FOVEA_F32, {s.n});
+  return p;
 }
 
 Work quantize_work(const Shape& s) {
   const double elements = static_cast<double>(s.n) * static_cast<double>(s.k);
-  return {.bytes = bytes_of(s.type, elements) + bytes_of(s.block_type, elements)};
+  return {.bytes = bytes_of(s.type, elements) + bytes_of(s.quantized_type, elements)};
 }
 
 }  // namespace fovea::bench
