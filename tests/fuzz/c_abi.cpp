@@ -219,10 +219,11 @@ class Builder {
   std::function<double()> build(fovea_matmul_params& p) {
     const int32_t type = weight_type();
     const int64_t m = in_.range(0, 9), n = in_.range(0, 20), k = columns_of(type);
-    for (fovea_tensor* t : {&p.x, &p.w, &p.bias}) call_.name(*t);
+    for (fovea_tensor* t : {&p.x, &p.w, &p.w_scale, &p.bias}) call_.name(*t);
     call_.name(p.out, Access::write);
     call_.give(p.x, float_type(in_), {m, k});
     call_.give(p.w, type, {n, k});
+    if (type == FOVEA_E4M3) weight_scale(p.w_scale, n, k);
     call_.give(p.out, float_type(in_), {m, n});
     if (in_.chance(128)) call_.give(p.bias, float_type(in_), {n});
     return [&p] { return double(p.x.shape[0]) * double(p.x.shape[1]) * double(p.w.shape[0]); };
@@ -233,9 +234,11 @@ class Builder {
     const int64_t tokens = in_.range(0, 9), vocab = in_.range(1, 20), n = columns_of(type);
     call_.name(p.ids);
     call_.name(p.table);
+    call_.name(p.table_scale);
     call_.name(p.out, Access::write);
     call_.give(p.ids, index_type(in_), {tokens}, numbers(in_, tokens, 0, vocab - 1));
     call_.give(p.table, type, {vocab, n});
+    if (type == FOVEA_E4M3) weight_scale(p.table_scale, vocab, n);
     call_.give(p.out, float_type(in_), {tokens, n});
     return [] { return 1.0; };
   }
@@ -285,6 +288,12 @@ class Builder {
 #include "fovea/dtypes.def"
 #undef FOVEA_DTYPE
     });
+  }
+  // One for all weights, for each row, or for each block of 128 x 128.
+  void weight_scale(fovea_tensor& t, int64_t n, int64_t k) {
+    const int64_t kind = in_.range(0, 2);
+    kind == 2 ? call_.give(t, float_type(in_), {(n + 127) / 128, (k + 127) / 128})
+              : call_.give(t, float_type(in_), {kind == 0 ? 1 : n});
   }
   int64_t columns_of(int32_t type) {
     for (const int64_t block : {1, 32, 256}) {
