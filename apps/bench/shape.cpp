@@ -83,7 +83,8 @@ constexpr Word kRopes[] = {{"neox", FOVEA_ROPE_NEOX}, {"gptj", FOVEA_ROPE_GPTJ}}
 constexpr uint32_t kAttention = 1u << FOVEA_OP_ATTENTION, kMerge = 1u << FOVEA_OP_MERGE_STATES,
                    kAppend = 1u << FOVEA_OP_KV_APPEND, kCopy = 1u << FOVEA_OP_KV_COPY, kRope = 1u << FOVEA_OP_ROPE,
                    kNorm = 1u << FOVEA_OP_NORM, kGlu = 1u << FOVEA_OP_GLU, kMatmul = 1u << FOVEA_OP_MATMUL,
-                   kEmbed = 1u << FOVEA_OP_EMBED, kSample = 1u << FOVEA_OP_SAMPLE, kQuantize = 1u << FOVEA_OP_QUANTIZE;
+                   kEmbed = 1u << FOVEA_OP_EMBED, kSample = 1u << FOVEA_OP_SAMPLE, kVerify = 1u << FOVEA_OP_VERIFY,
+                   kQuantize = 1u << FOVEA_OP_QUANTIZE, kDraw = kSample | kVerify;
 constexpr int64_t kMaxTokens = int64_t{1} << 30;  // index tensors are i32
 constexpr uint32_t kCaches = kAttention | kAppend | kCopy;
 constexpr uint32_t kRows = kAttention | kMerge | kAppend | kRope | kNorm | kGlu | kMatmul | kEmbed;
@@ -92,7 +93,7 @@ constexpr uint32_t kHeads = kAttention | kMerge | kAppend | kRope;
 // Upper limits keep every product of sizes below 2^63, and tell a slip of the keyboard from a size.
 using S = Shape;
 constexpr Option kOptions[] = {
-    {"--batch", kRows | kSample, Whole{&S::batch, 1, 1 << 14}, "sequences"},
+    {"--batch", kRows | kDraw, Whole{&S::batch, 1, 1 << 14}, "sequences"},
     {"--q-len", kRows, Whole{&S::q_len, 1, 1 << 20}, "new tokens of each sequence"},
     {"--kv-len", kAttention | kAppend, Whole{&S::kv_len, 1, 1 << 24}, "tokens of each sequence, the new ones included"},
     {"--heads", kHeads, Whole{&S::heads, 1, 1 << 10}, "heads of Q"},
@@ -110,7 +111,8 @@ constexpr Option kOptions[] = {
     {"--mask", kAttention, Choice{&S::mask, kMasks}, "which keys a query sees"},
     {"--window", kAttention, Whole{&S::window, 0, 1 << 24}, "causal: keys a query sees, its own included; 0: all"},
     {"--chunk-size", kAttention, Whole{&S::chunk, 0, 1 << 24}, "causal inside chunks of so many tokens; 0: off"},
-    {"--mask-bits", kAttention, Flag{&S::mask_bits}, "a packed mask over the new tokens (tree drafts)"},
+    {"--mask-bits", kAttention | kDraw, Flag{&S::mask_bits},
+     "a packed mask over new tokens (tree drafts), or over ids"},
     {"--softcap", kAttention, Real{&S::softcap, 0, 1e6}, "cap of the logits; 0: off"},
     {"--alibi", kAttention, Flag{&S::alibi}, "ALiBi slopes"},
     {"--sinks", kAttention | kMerge, Flag{&S::sinks}, "attention sinks"},
@@ -138,12 +140,18 @@ constexpr Option kOptions[] = {
      "type of the weight or table; e4m3 with one scale a row"},
     {"--to", kQuantize, Choice{&S::quantized_type, kQuantized},
      "type of the quantised weight; e4m3 with one scale a row"},
-    {"--vocab", kEmbed | kSample, Whole{&S::vocab, 1, 1 << 24}, "rows of the table, or logits"},
-    {"--temperature", kSample, Real{&S::temperature, 0, 1e6}, "0: greedy"},
-    {"--top-k", kSample, Whole{&S::top_k, 0, 1 << 24}, "0: off"},
-    {"--top-p", kSample, Real{&S::top_p, 0, 1}, "1: off"},
-    {"--min-p", kSample, Real{&S::min_p, 0, 1}, "0: off"},
-    {"--type", (kRows & ~kAttention) | kSample | kQuantize, Choice{&S::type, kFloats},
+    {"--vocab", kEmbed | kDraw, Whole{&S::vocab, 1, 1 << 24}, "rows of the table, or logits"},
+    {"--temperature", kDraw, Real{&S::temperature, 0, 1e6}, "0: greedy"},
+    {"--top-k", kDraw, Whole{&S::top_k, 0, 1 << 24}, "0: off"},
+    {"--top-p", kDraw, Real{&S::top_p, 0, 1}, "1: off"},
+    {"--min-p", kDraw, Real{&S::min_p, 0, 1}, "0: off"},
+    {"--penalties", kDraw, Whole{&S::history, 0, 1 << 20}, "earlier tokens of each sequence to penalise; 0: off"},
+    {"--logit-bias", kDraw, Whole{&S::biases, 0, 1 << 20}, "entries of each sequence's logit bias; 0: off"},
+    {"--logprobs", kSample, Whole{&S::logprobs, 0, 1 << 20}, "likeliest tokens to list; 0: off"},
+    {"--probs", kSample, Flag{&S::probs}, "also write the probabilities"},
+    {"--drafts", kVerify, Whole{&S::drafts, 1, 1 << 10}, "of each sequence, a chain"},
+    {"--draft-probs", kVerify, Flag{&S::draft_probs}, "drafts were drawn from distributions"},
+    {"--type", (kRows & ~kAttention) | kDraw | kQuantize, Choice{&S::type, kFloats},
      "type of activations; of quantize, of the weight"},
 };
 

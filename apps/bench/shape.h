@@ -38,13 +38,17 @@ struct Shape {
   int64_t ffn = 14336;       // of glu
   int64_t n = 4096;          // of matmul and quantize: rows of the weight
   int64_t k = 4096;          // of matmul and quantize: columns of the weight
-  int64_t vocab = 128256;    // of embed and sample
+  int64_t vocab = 128256;    // of embed, sample and verify
   int64_t window = 0;        // keys seen by a query, itself included; 0 = all
   int64_t chunk = 0;         // tokens of a chunk; 0 = none
   int64_t split_size = 0;    // keys per split; 0 = chosen
   int64_t rotary_dim = 0;    // 0 = head_dim
   int64_t scale_group = 32;  // dims per scale of kind group
   int64_t top_k = 0;
+  int64_t history = 0;   // tokens of each sequence that sample and verify penalise; 0 = no penalties
+  int64_t biases = 0;    // entries of each row's logit bias
+  int64_t logprobs = 0;  // likeliest tokens that sample lists; 0 = no log-probabilities
+  int64_t drafts = 4;    // of each sequence, for verify
   double softcap = 0;
   double temperature = 0.8;
   double top_p = 1;
@@ -54,6 +58,8 @@ struct Shape {
   bool sinks = false;
   bool lse = false;
   bool mask_bits = false;
+  bool draft_probs = false;
+  bool probs = false;
   bool batch_invariant = false;
   bool chunk_invariant = false;
   bool rope = false;

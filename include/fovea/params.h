@@ -206,8 +206,14 @@ typedef struct fovea_embed_params {
   fovea_tensor out FOVEA_DEFAULT({});         /* [tokens, n]; float */
 } fovea_embed_params;
 
-/* One token per row. Order: temperature, top-k, top-p over the renormalised top-k, min-p. Draws are Philox by
- * (seed, position) of the row, whatever the batch. Ties go to the lowest index. docs/sample.md */
+typedef enum fovea_logprobs_kind {
+  FOVEA_LOGPROBS_RAW = 0,      /* log softmax of the logits as given */
+  FOVEA_LOGPROBS_PROCESSED = 1 /* of what is drawn from: after every step; greedy: after penalties, bias and mask */
+} fovea_logprobs_kind;
+
+/* One token per row. Order: penalties, bias, bit mask, temperature, top-k, top-p over the renormalised top-k, min-p.
+ * Draws are Philox by (seed, position) of the row, whatever the batch. Ties go to the lowest index. Ragged lists lie
+ * one after the other: list l is elements [indptr[l], indptr[l + 1]). docs/sample.md */
 typedef struct fovea_sample_params {
   uint32_t struct_size FOVEA_DEFAULT(sizeof(struct fovea_sample_params));
   int32_t top_k FOVEA_DEFAULT(0);        /* at most 0, or at least vocab: off */
@@ -225,6 +231,33 @@ typedef struct fovea_sample_params {
   fovea_tensor top_ps FOVEA_DEFAULT({});       /* f32 */
   fovea_tensor min_ps FOVEA_DEFAULT({});       /* f32 */
   fovea_tensor seeds FOVEA_DEFAULT({});        /* u64 or i64 */
+  /* Penalties on tokens of the row's history; with history_tokens and history_indptr. */
+  float repetition_penalty FOVEA_DEFAULT(1.0f); /* above 0; 1 = off */
+  float presence_penalty FOVEA_DEFAULT(0.0f);   /* 0 = off */
+  float frequency_penalty FOVEA_DEFAULT(0.0f);  /* 0 = off */
+  int32_t logprobs_kind FOVEA_DEFAULT(FOVEA_LOGPROBS_RAW);
+  fovea_tensor repetition_penalties FOVEA_DEFAULT({}); /* f32 [rows] */
+  fovea_tensor presence_penalties FOVEA_DEFAULT({});   /* f32 [rows] */
+  fovea_tensor frequency_penalties FOVEA_DEFAULT({});  /* f32 [rows] */
+  fovea_tensor history_tokens FOVEA_DEFAULT({});       /* index [n]: lists of earlier tokens, each prompt first */
+  fovea_tensor history_indptr FOVEA_DEFAULT({});       /* index [lists + 1] */
+  fovea_tensor history_rows FOVEA_DEFAULT({}); /* optional index [rows]: the row's list, -1 = none; else row r has
+                                                  list r */
+  fovea_tensor history_prompt_lens FOVEA_DEFAULT({}); /* optional index [lists]: how many are of the prompt; else 0 */
+  /* Added to logits; ids of a list may repeat. */
+  fovea_tensor bias_ids FOVEA_DEFAULT({});    /* index [n] */
+  fovea_tensor bias_values FOVEA_DEFAULT({}); /* f32 [n]; may be infinite */
+  fovea_tensor bias_indptr FOVEA_DEFAULT({}); /* index [lists + 1] */
+  fovea_tensor bias_rows FOVEA_DEFAULT({});   /* optional index [rows]: as history_rows */
+  /* Allowed tokens, LSB first: bit i of a mask is token i. */
+  fovea_tensor mask_bits FOVEA_DEFAULT({}); /* u32 or i32 [masks, words], 32 * words at least vocab */
+  fovea_tensor mask_rows
+      FOVEA_DEFAULT({}); /* optional index [rows]: the row's mask, -1 = none; else row r has mask r */
+  /* Outputs, each optional. Natural logarithms. */
+  fovea_tensor logprobs FOVEA_DEFAULT({}); /* f32 [rows]: of the token; -inf where it is -1 */
+  fovea_tensor top_ids FOVEA_DEFAULT({});  /* index [rows, n], n at most vocab: the likeliest, best first; then -1 */
+  fovea_tensor top_logprobs FOVEA_DEFAULT({}); /* f32 [rows, n], with top_ids; then -inf */
+  fovea_tensor probs FOVEA_DEFAULT({});        /* f32 [rows, vocab]: what the token was drawn from */
 } fovea_sample_params;
 
 /* Weights to a block type or e4m3: scales and codes are chosen for the least squared error. docs/quantize.md */
@@ -234,6 +267,25 @@ typedef struct fovea_quantize_params {
   fovea_tensor out FOVEA_DEFAULT({});   /* x's shape; e4m3 or a block type (rows of whole blocks) */
   fovea_tensor scale FOVEA_DEFAULT({}); /* receives the scales of e4m3; f32, shaped as matmul's w_scale */
 } fovea_quantize_params;
+
+/* Speculative decoding: walks down each request's tree of draft tokens, accepts or rejects them so that the tokens have
+ * the distribution of `sample`, and draws the token after the last accepted one. docs/verify.md */
+typedef struct fovea_verify_params {
+  uint32_t struct_size FOVEA_DEFAULT(sizeof(struct fovea_verify_params));
+  /* As in sample, with logits [nodes, vocab], a value per request where sample has one per row (mask_rows: per node),
+   * and positions of the token after the root. Drafts on the way count as output tokens of the history. No outputs. */
+  const fovea_sample_params* target FOVEA_DEFAULT(FOVEA_NULL);
+  fovea_tensor cu_nodes FOVEA_DEFAULT({}); /* index [requests + 1]: starts at 0, ends at nodes; a root comes first */
+  fovea_tensor draft_tokens FOVEA_DEFAULT({}); /* index [nodes]; of a root not read */
+  fovea_tensor parents FOVEA_DEFAULT({}); /* optional index [nodes]: an earlier node, counted from the root; of a root
+                                             not read; absent: chains */
+  fovea_tensor draft_probs FOVEA_DEFAULT({}); /* optional float [m, vocab]: what drafts were drawn from */
+  fovea_tensor draft_rows FOVEA_DEFAULT({});  /* with draft_probs, optional index [nodes]: the draft's row, -1 = it was
+                                                 not drawn; of a root not read; absent: node i has row i */
+  fovea_tensor accepted FOVEA_DEFAULT({});    /* index [requests]: accepted drafts */
+  fovea_tensor tokens FOVEA_DEFAULT({});      /* index [requests, width]: those, the token after them, then -1 */
+  fovea_tensor nodes FOVEA_DEFAULT({}); /* optional index [requests, width]: nodes of those, from the root; then -1 */
+} fovea_verify_params;
 
 #define FOVEA_OP(name, Name, NAME, value, text)                                                    \
   FOVEA_API void fovea_##name##_params_init(fovea_##name##_params* params);                        \

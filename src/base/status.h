@@ -46,6 +46,11 @@ inline Status unsupported(const std::string& message) {
   return {FOVEA_UNSUPPORTED, message};
 }
 
+// A complaint about a member of an argument that is a struct.
+inline Status in_struct(const char* argument, const Status& status) {
+  return status.ok() ? Status() : Status(status.code(), std::string(argument) + "." + status.message());
+}
+
 std::string format_float(double value);
 
 // The thread's last message, for fovea_last_error.

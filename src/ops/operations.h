@@ -13,3 +13,4 @@
 #include "ops/quantize.h"
 #include "ops/rope.h"
 #include "ops/sample.h"
+#include "ops/verify.h"

@@ -17,5 +17,6 @@ struct SamplePlan {
 
 Status make_plan(const SampleSpec& spec, const Caps& caps, SamplePlan& plan);
 std::string explain(const SamplePlan& plan);
+std::string edits_text(const SampleSpec& spec);  // "penalties, bit mask"
 
 }  // namespace fovea

@@ -22,12 +22,19 @@ constexpr PhiloxBlock philox4x32(PhiloxBlock counter, u32_t key0, u32_t key1) {
   return counter;
 }
 
-// The draw of a token: uniform in [0, 1) in steps of 2^-32. The upper words of the counter are left to other draws of
-// the same position.
-constexpr double philox_uniform(u64_t seed, u64_t position) {
-  const PhiloxBlock counter = {{static_cast<u32_t>(position), static_cast<u32_t>(position >> 32), 0, 0}};
+// Uniform in [0, 1) in steps of 2^-32. Streams are independent draws of one position.
+constexpr double philox_uniform(u64_t seed, u64_t position, u32_t stream = 0) {
+  const PhiloxBlock counter = {{static_cast<u32_t>(position), static_cast<u32_t>(position >> 32), stream, 0}};
   const PhiloxBlock r = philox4x32(counter, static_cast<u32_t>(seed), static_cast<u32_t>(seed >> 32));
   return r.words[0] * 0x1p-32;
+}
+
+// The streams of a position. Drafts are often drawn by `sample` with the seed and position of the token they stand for:
+// what decides about them must be independent of that, so verify has streams of its own.
+inline constexpr u32_t kSampleStream = 0;
+inline constexpr u32_t kVerifyStream = 1;       // the token that verify draws
+constexpr u32_t verify_stream(i64_t sibling) {  // whether draft number `sibling` of a position holds
+  return static_cast<u32_t>(2 + sibling);
 }
 
 }  // namespace fovea

@@ -25,6 +25,8 @@ std::vector<size_t> pointers_of(int32_t op) {
       return {offsetof(fovea_kv_copy_params, src), offsetof(fovea_kv_copy_params, dst)};
     case FOVEA_OP_ROPE:
       return {offsetof(fovea_rope_params, config)};
+    case FOVEA_OP_VERIFY:
+      return {offsetof(fovea_verify_params, target)};
     default:
       return {};
   }
@@ -181,16 +183,58 @@ void OpCase::fill(fovea_embed_params& p) {
   p.out = output({4, 50});
 }
 
-void OpCase::fill(fovea_sample_params& p) {
+// What shapes the draws of `requests` over `rows` rows of 300 logits.
+void OpCase::fill_target(fovea_sample_params& p, int64_t requests, int64_t rows) {
   p.top_k = 20;
   p.temperature = 0.75f;
   p.top_p = 0.875f;
   p.seed = 5;
-  p.logits = normal({21, 300});
-  p.tokens = output({21}, FOVEA_I32);
-  std::vector<int64_t> positions;
-  for (int64_t i = 0; i < 21; ++i) positions.push_back(i * 3);
+  p.logits = normal({rows, 300});
+  std::vector<int64_t> positions, history, ends = {0};
+  for (int64_t i = 0; i < requests; ++i) {
+    positions.push_back(i * 3);
+    history.insert(history.end(), {i, 2 * i, i});
+    ends.push_back(static_cast<int64_t>(history.size()));
+  }
   p.positions = index(positions);
+  p.repetition_penalty = 1.25f;
+  p.frequency_penalty = 0.5f;
+  p.history_tokens = index(history);
+  p.history_indptr = index(ends);
+  p.history_prompt_lens = index(std::vector<int64_t>(static_cast<size_t>(requests), 1));
+  p.bias_ids = index({7, 299});
+  p.bias_values = normal({2});
+  p.bias_indptr = index({0, 2});
+  p.bias_rows = index(std::vector<int64_t>(static_cast<size_t>(requests), 0));
+  inputs_.push_back(indices(std::vector<int64_t>(10, 0x7EEEEEEE), FOVEA_U32, {1, 10}));
+  p.mask_bits = inputs_.back();
+  p.mask_rows = index(std::vector<int64_t>(static_cast<size_t>(rows), 0));
+}
+
+void OpCase::fill(fovea_sample_params& p) {
+  fill_target(p, 21, 21);
+  p.tokens = output({21}, FOVEA_I32);
+  p.logprobs = output({21});
+  p.top_ids = output({21, 5}, FOVEA_I64);
+  p.top_logprobs = output({21, 5});
+  p.probs = output({21, 300});
+  p.logprobs_kind = FOVEA_LOGPROBS_PROCESSED;
+}
+
+void OpCase::fill(fovea_verify_params& p) {
+  fovea_sample_params* target = host(fovea_sample_params{}, 1);
+  fill_target(*target, 3, 8);
+  p.target = target;
+  p.cu_nodes = index({0, 4, 5, 8});
+  p.draft_tokens = index({0, 5, 6, 7, 0, 0, 9, 11});
+  p.parents = index({0, 0, 0, 1, 0, 0, 0, 1});
+  inputs_.emplace_back(FOVEA_F32, std::vector<int64_t>{2, 300});
+  inputs_.back().fill([&](int64_t) { return rng_.uniform(); });
+  p.draft_probs = inputs_.back();
+  p.draft_rows = index({0, 0, 0, 1, 0, 0, 1, -1});
+  p.accepted = output({3}, FOVEA_I32);
+  p.tokens = output({3, 3}, FOVEA_I32);
+  p.nodes = output({3, 3}, FOVEA_I64);
 }
 
 void OpCase::fill(fovea_quantize_params& p) {

@@ -50,6 +50,8 @@ class OpCase {
   void fill(fovea_embed_params& p);
   void fill(fovea_sample_params& p);
   void fill(fovea_quantize_params& p);
+  void fill(fovea_verify_params& p);
+  void fill_target(fovea_sample_params& p, int64_t requests, int64_t rows);
 
   const fovea_tensor& normal(std::vector<int64_t> shape, int32_t dtype = FOVEA_F32);
   const fovea_tensor& index(const std::vector<int64_t>& values, std::vector<int64_t> shape = {});

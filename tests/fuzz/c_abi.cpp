@@ -245,28 +245,40 @@ class Builder {
 
   std::function<double()> build(fovea_sample_params& p) {
     const int64_t rows = in_.range(0, 5), vocab = in_.range(1, 90);
-    for (fovea_tensor* t : {&p.logits, &p.positions, &p.temperatures, &p.top_ks, &p.top_ps, &p.min_ps, &p.seeds}) {
-      call_.name(*t);
-    }
     call_.name(p.tokens, Access::write);
-    call_.give(p.logits, float_type(in_), {rows, vocab});
+    sampling(p, rows, rows, vocab);
     call_.give(p.tokens, index_type(in_), {rows});
-    if (in_.chance(64)) return [] { return 1.0; };
-    p.temperature = in_.pick({0.5f, 1.0f, 1e-6f, 1e6f});
-    p.top_p = in_.pick({1.0f, 0.9f, 0.0f});
-    p.top_k = in_.pick({0, 1, 5, 1000});
-    p.min_p = in_.pick({0.0f, 0.1f, 1.0f});
-    call_.give(p.positions, index_type(in_), {rows}, numbers(in_, rows, 0, 100));
-    const auto per_row = [&](fovea_tensor& t, int32_t type, auto& scalar, auto plain) {
-      if (!in_.chance(48)) return;
-      call_.give(t, type, {rows}, numbers(in_, rows, 0, 20));
-      scalar = plain;
-    };
-    per_row(p.temperatures, FOVEA_F32, p.temperature, 0.0f);
-    per_row(p.top_ks, FOVEA_I32, p.top_k, 0);
-    per_row(p.top_ps, FOVEA_F32, p.top_p, 1.0f);
-    per_row(p.min_ps, FOVEA_F32, p.min_p, 0.0f);
-    per_row(p.seeds, in_.pick<int32_t>({FOVEA_U64, FOVEA_I64}), p.seed, uint64_t{0});
+    if (in_.chance(64)) call_.give(p.logprobs, FOVEA_F32, {rows});
+    if (in_.chance(64)) call_.give(p.probs, FOVEA_F32, {rows, vocab});
+    if (!in_.chance(64)) return [] { return 1.0; };
+    const int64_t top = in_.range(0, vocab);
+    call_.give(p.top_ids, index_type(in_), {rows, top});
+    call_.give(p.top_logprobs, FOVEA_F32, {rows, top});
+    p.logprobs_kind = static_cast<int32_t>(in_.range(0, 1));
+    return [] { return 1.0; };
+  }
+
+  std::function<double()> build(fovea_verify_params& p) {
+    const int64_t requests = in_.range(0, 3), nodes = requests > 0 ? in_.range(0, 9) : 0, vocab = in_.range(1, 90);
+    for (fovea_tensor* t : {&p.cu_nodes, &p.draft_tokens, &p.parents, &p.draft_probs, &p.draft_rows}) call_.name(*t);
+    for (fovea_tensor* t : {&p.accepted, &p.tokens, &p.nodes}) call_.name(*t, Access::write);
+    auto* target = call_.structs<fovea_sample_params>(1);
+    call_.pin(&p.target, target);
+    call_.name(target->tokens, Access::ignored);
+    sampling(*target, requests, nodes, vocab);
+    call_.give(p.cu_nodes, index_type(in_), {requests + 1},
+               requests > 0 ? cuts(in_, requests, nodes) : std::vector<int64_t>{0});
+    call_.give(p.draft_tokens, index_type(in_), {nodes}, numbers(in_, nodes, 0, vocab - 1));
+    if (in_.chance(128)) call_.give(p.parents, index_type(in_), {nodes}, numbers(in_, nodes, 0, 1));
+    if (in_.chance(128)) {
+      const int64_t rows = in_.range(1, 4);
+      call_.give(p.draft_probs, float_type(in_), {rows, vocab});
+      call_.give(p.draft_rows, index_type(in_), {nodes}, numbers(in_, nodes, -1, rows - 1));
+    }
+    const int64_t width = in_.pick({10, 10, 2});
+    call_.give(p.accepted, index_type(in_), {requests});
+    call_.give(p.tokens, index_type(in_), {requests, width});
+    if (in_.chance(128)) call_.give(p.nodes, index_type(in_), {requests, width});
     return [] { return 1.0; };
   }
 
@@ -281,6 +293,71 @@ class Builder {
   }
 
  private:
+  // What shapes the draws of `rows`, over `logit_rows` rows of logits; outputs are named.
+  void sampling(fovea_sample_params& p, int64_t rows, int64_t logit_rows, int64_t vocab) {
+    for (fovea_tensor* t : {&p.logits,
+                            &p.positions,
+                            &p.temperatures,
+                            &p.top_ks,
+                            &p.top_ps,
+                            &p.min_ps,
+                            &p.seeds,
+                            &p.repetition_penalties,
+                            &p.presence_penalties,
+                            &p.frequency_penalties,
+                            &p.history_tokens,
+                            &p.history_indptr,
+                            &p.history_rows,
+                            &p.history_prompt_lens,
+                            &p.bias_ids,
+                            &p.bias_values,
+                            &p.bias_indptr,
+                            &p.bias_rows,
+                            &p.mask_bits,
+                            &p.mask_rows}) {
+      call_.name(*t);
+    }
+    for (fovea_tensor* t : {&p.logprobs, &p.top_ids, &p.top_logprobs, &p.probs}) call_.name(*t, Access::write);
+    call_.give(p.logits, float_type(in_), {logit_rows, vocab});
+    const auto per_row = [&](fovea_tensor& t, int32_t type, auto& scalar, auto plain) {
+      if (!in_.chance(48)) return;
+      call_.give(t, type, {rows}, numbers(in_, rows, 0, 20));
+      scalar = plain;
+    };
+    if (in_.chance(128)) edits(p, rows, logit_rows, vocab);
+    if (in_.chance(64)) return;
+    p.temperature = in_.pick({0.5f, 1.0f, 1e-6f, 1e6f});
+    p.top_p = in_.pick({1.0f, 0.9f, 0.0f});
+    p.top_k = in_.pick({0, 1, 5, 1000});
+    p.min_p = in_.pick({0.0f, 0.1f, 1.0f});
+    call_.give(p.positions, index_type(in_), {rows}, numbers(in_, rows, 0, 100));
+    per_row(p.temperatures, FOVEA_F32, p.temperature, 0.0f);
+    per_row(p.top_ks, FOVEA_I32, p.top_k, 0);
+    per_row(p.top_ps, FOVEA_F32, p.top_p, 1.0f);
+    per_row(p.min_ps, FOVEA_F32, p.min_p, 0.0f);
+    per_row(p.seeds, in_.pick<int32_t>({FOVEA_U64, FOVEA_I64}), p.seed, uint64_t{0});
+  }
+  void edits(fovea_sample_params& p, int64_t rows, int64_t logit_rows, int64_t vocab) {
+    const int64_t n = in_.range(0, 12), lists = in_.range(1, 4);
+    if (in_.chance(128)) {
+      p.repetition_penalty = in_.pick({1.0f, 1.5f, 0.5f});
+      p.presence_penalty = 0.5f;
+      call_.give(p.history_tokens, index_type(in_), {n}, numbers(in_, n, 0, vocab - 1));
+      call_.give(p.history_indptr, index_type(in_), {lists + 1}, cuts(in_, lists, n));
+      call_.give(p.history_rows, index_type(in_), {rows}, numbers(in_, rows, -1, lists - 1));
+      if (in_.chance(64)) call_.give(p.history_prompt_lens, index_type(in_), {lists}, numbers(in_, lists, 0, 1));
+    }
+    if (in_.chance(128)) {
+      call_.give(p.bias_ids, index_type(in_), {n}, numbers(in_, n, 0, vocab - 1));
+      call_.give(p.bias_values, FOVEA_F32, {n});
+      call_.give(p.bias_indptr, index_type(in_), {lists + 1}, cuts(in_, lists, n));
+      call_.give(p.bias_rows, index_type(in_), {rows}, numbers(in_, rows, -1, lists - 1));
+    }
+    if (in_.chance(128)) return;
+    call_.give(p.mask_bits, in_.pick<int32_t>({FOVEA_U32, FOVEA_I32}), {lists, (vocab + 31) / 32});
+    call_.give(p.mask_rows, index_type(in_), {logit_rows}, numbers(in_, logit_rows, -1, lists - 1));
+  }
+
   // Any type, of which some are no weights.
   int32_t weight_type() {
     return in_.pick<int32_t>({

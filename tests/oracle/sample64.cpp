@@ -36,8 +36,8 @@ std::vector<double> probabilities64(const std::vector<double>& logits, const Rul
   return p;
 }
 
-double uniform64(uint64_t seed, uint64_t position) {
-  uint32_t c[4] = {static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), 0, 0};
+double uniform64(uint64_t seed, uint64_t position, uint32_t stream) {
+  uint32_t c[4] = {static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), stream, 0};
   uint32_t k[2] = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
   for (int i = 0; i < 10; ++i) {
     const uint64_t p0 = static_cast<uint64_t>(c[0]) * 3528531795u, p1 = static_cast<uint64_t>(c[2]) * 3449720151u;
@@ -48,6 +48,38 @@ double uniform64(uint64_t seed, uint64_t position) {
     k[1] += 3144134277u;
   }
   return c[0] / 4294967296.0;
+}
+
+std::vector<double> edited64(std::vector<double> logits, const Edits& e) {
+  for (size_t t = 0; t < logits.size(); ++t) {
+    double& x = logits[t];
+    const auto token = static_cast<int64_t>(t);
+    const auto in_output = std::count(e.output.begin(), e.output.end(), token);
+    const bool seen = in_output > 0 || std::count(e.prompt.begin(), e.prompt.end(), token) > 0;
+    if (seen) x = x > 0 ? x / e.repetition : x * e.repetition;
+    x -= e.frequency * static_cast<double>(in_output);
+    if (in_output > 0) x -= e.presence;
+    for (const auto& [id, value] : e.bias) {
+      if (id == token) x += value;
+    }
+    if (!e.allowed.empty() && !e.allowed[t]) x = -HUGE_VAL;
+  }
+  return logits;
+}
+
+std::vector<double> log_softmax64(const std::vector<double>& logits) {
+  double best = -HUGE_VAL, total = 0;
+  for (const double x : logits) {
+    if (x > best) best = x;
+  }
+  const auto above_best = [&](double x) {
+    if (best == -HUGE_VAL || !(x <= best)) return -HUGE_VAL;
+    return x == best ? 0.0 : std::isinf(best) ? -HUGE_VAL : x - best;
+  };
+  for (const double x : logits) total += std::exp(above_best(x));
+  std::vector<double> out;
+  for (const double x : logits) out.push_back(total > 0 ? above_best(x) - std::log(total) : -HUGE_VAL);
+  return out;
 }
 
 }  // namespace fovea::oracle

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// norm, glu, matmul, embed, sample and quantize.
+// norm, glu, matmul, embed and quantize.
 #include "bench/case.h"
 #include "bench/cases/kv.h"
 
@@ -72,22 +72,6 @@ EmbedParams embed_params(const Shape& s, Data& data) {
 Work embed_work(const Shape& s) {
   const double elements = static_cast<double>(s.tokens()) * static_cast<double>(s.hidden);
   return {.bytes = bytes_of(s.w_type, elements) + bytes_of(s.type, elements)};
-}
-
-SampleParams sample_params(const Shape& s, Data& data) {
-  SampleParams p{.top_k = static_cast<int32_t>(s.top_k),
-                 .temperature = static_cast<float>(s.temperature),
-                 .top_p = static_cast<float>(s.top_p),
-                 .min_p = static_cast<float>(s.min_p),
-                 .logits = data.random(s.type, {s.batch, s.vocab}),
-                 .tokens = data.constants(s.batch, -1)};
-  if (s.temperature > 0) p.positions = data.steps(s.batch, 1);
-  return p;
-}
-
-Work sample_work(const Shape& s) {
-  const double logits = static_cast<double>(s.batch) * static_cast<double>(s.vocab);
-  return {.bytes = bytes_of(s.type, logits)};
 }
 
 QuantizeParams quantize_params(const Shape& s, Data& data) {

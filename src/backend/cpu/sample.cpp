@@ -1,69 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cpu/kernels/sample.h"
-
 #include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <cstring>
 
-#include "backend/cpu/context.h"
+#include "backend/cpu/sample_outputs.h"
+#include "backend/cpu/sample_values.h"
 #include "shared/philox.h"
 
 namespace fovea::cpu {
 
 namespace {
 
-template <class T>
-T value_at(const View& rows, int64_t r, T scalar) {
-  if (rows.given()) std::memcpy(&scalar, row(rows, r), sizeof scalar);
-  return scalar;
-}
+constexpr float kNone = -__builtin_inff();
 
-float temperature_of(const SampleArgs& a, int64_t r) {
-  return value_at(a.temperatures, r, a.temperature);
-}
-
-SampleRule rule_of(const SampleArgs& a, int64_t r) {
-  const int32_t k = value_at(a.top_ks, r, a.top_k);
-  return {.temperature = temperature_of(a, r),
-          .top_k = k <= 0 || k > a.spec.vocab ? a.spec.vocab : k,
-          .top_p = value_at(a.top_ps, r, a.top_p),
-          .min_p = value_at(a.min_ps, r, a.min_p),
-          .draw = philox_uniform(value_at(a.seeds, r, a.seed), static_cast<uint64_t>(index_at(a.positions, r)))};
-}
-
-Status bad_row(const char* name, int64_t r, const std::string& value, const char* allowed) {
-  return invalid_value(std::string(name) + "[" + std::to_string(r) + "]", value, allowed);
-}
-
-bool in_unit(float x) {
-  return x >= 0 && x <= 1;
-}
-
-// The values that only memory shows. A greedy row needs its temperature alone.
 Status check_row(const SampleArgs& a, int64_t r) {
-  const float t = temperature_of(a, r);
-  if (!(t >= 0)) return bad_row("temperatures", r, format_float(t), "must be 0 (greedy) or above");
-  if (t == 0) return {};
-  const float p = value_at(a.top_ps, r, a.top_p), m = value_at(a.min_ps, r, a.min_p);
-  if (!in_unit(p)) return bad_row("top_ps", r, format_float(p), "must be in [0, 1]");
-  if (!in_unit(m)) return bad_row("min_ps", r, format_float(m), "must be in [0, 1]");
-  const int64_t position = index_at(a.positions, r);
-  if (position < 0) return bad_row("positions", r, std::to_string(position), "must not be negative");
-  return {};
+  FOVEA_TRY(check_row_values(a, r));
+  return check_mask_row(a, r);
 }
 
-SampleWorkspace workspace_of(const fovea_exec& exec, int64_t task, int64_t vocab) {
-  const auto at = (reinterpret_cast<uintptr_t>(exec.scratch) + 63) / 64 * 64;
-  const int64_t words = sample_padded_vocab(vocab);
-  float* logits = reinterpret_cast<float*>(at) + task * 3 * words;
-  return {.logits = logits, .weights = logits + words, .ids = reinterpret_cast<i32_t*>(logits + 2 * words)};
+// Log-probabilities of the logits as given; the likeliest are written.
+LogSoftmax raw_logprobs(const Isa& isa, const SampleArgs& a, i64_t r, const SampleWorkspace& to) {
+  SampleKept whole{.n = a.spec.vocab, .all = true, .max = sample_load(isa, a.logits, r, to.logits)};
+  const bool empty = whole.max == kNone;
+  if (!empty) whole.total = sample_total(isa, whole.n, whole.max, to);
+  const LogSoftmax logprob = log_softmax(whole);
+  if (a.spec.top > 0) put_top(a, r, logprob, to, empty ? 0 : sample_top(isa, whole, to, a.spec.top, false));
+  return logprob;
 }
 
-void put_token(const View& tokens, int64_t r, int64_t token) {
-  const int32_t narrow = static_cast<int32_t>(token);
-  std::memcpy(row(tokens, r), tokens.dtype == Dtype::i32 ? static_cast<const void*>(&narrow) : &token,
-              tokens.dtype == Dtype::i32 ? sizeof narrow : sizeof token);
+// The logit of a token that was drawn from what was kept.
+float kept_logit(const SampleKept& kept, const SampleWorkspace& to, i64_t token) {
+  return to.logits[kept.all ? token : std::lower_bound(to.ids, to.ids + kept.n, token) - to.ids];
+}
+
+// A row that needs its logits in a workspace.
+i64_t copied_row(const Isa& isa, const SampleArgs& a, i64_t r, const SampleWorkspace& to) {
+  const SampleSpec& s = a.spec;
+  LogSoftmax raw{};
+  if (s.raw_logprobs) raw = raw_logprobs(isa, a, r, to);
+  const float max = load_row(isa, a, r, r, {}, 0, to);
+  const bool greedy = temperature_of(a, r) == 0, empty = max == kNone;
+  const bool processed = !s.raw_logprobs && (s.logprobs || s.top > 0);
+  i64_t token = greedy && !empty ? sample_best(isa, Dtype::f32, reinterpret_cast<const char*>(to.logits), s.vocab) : -1;
+  SampleKept kept;
+  if (!empty && (!greedy || processed)) {
+    kept = sample_keep(isa, s.vocab, greedy ? SampleRule{.top_k = s.vocab} : rule_of(a, r), max, to);
+    if (!greedy) token = sample_draw(isa, kept, to, uniform_of(a, r, 0, kSampleStream));
+  }
+  const LogSoftmax logprob = s.raw_logprobs ? raw : log_softmax(kept);
+  if (s.logprobs) {
+    const auto logit = [&] {
+      return s.raw_logprobs ? float_at(row(a.logits, r, token), s.logits) : kept_logit(kept, to, token);
+    };
+    put_logprob(a, r, token < 0 ? kNone : logprob(logit()));
+  }
+  if (processed && s.top > 0) put_top(a, r, logprob, to, empty ? 0 : sample_top(isa, kept, to, s.top, true));
+  if (s.probs) {
+    if (greedy || empty)
+      put_certain(a, r, token);
+    else
+      put_probs(a, r, kept, to);
+  }
+  return token;
 }
 
 }  // namespace
@@ -71,23 +68,23 @@ void put_token(const View& tokens, int64_t r, int64_t token) {
 Status sample(BackendContext& context, const SamplePlan&, const SampleArgs& args, const fovea_exec& exec) {
   const CpuContext& c = cpu(context);
   const int64_t rows = args.spec.rows;
-  for (int64_t r = 0; r < rows; ++r) FOVEA_TRY(check_row(args, r));
+  FOVEA_TRY(check_all(c, rows, args.spec.penalties != 0, [&](int64_t r) { return check_row(args, r); }));
   std::atomic<int64_t> empty{rows};  // the first row without a number
+  const bool plain = !args.spec.edits() && !args.spec.logprobs && !args.spec.probs && args.spec.top == 0;
   const auto one_row = [&](int64_t r, int64_t task) {
-    const int64_t token = temperature_of(args, r) == 0 ? sample_greedy(c.isa, args, r)
-                                                       : sample_draw(c.isa, args, r, rule_of(args, r),
-                                                                     workspace_of(exec, task, args.spec.vocab));
-    put_token(args.tokens, r, token);
+    const bool direct = plain && temperature_of(args, r) == 0;
+    const int64_t token = direct ? sample_best(c.isa, args.spec.logits, row(args.logits, r), args.spec.vocab)
+                                 : copied_row(c.isa, args, r, workspace_of(exec, task, args.spec));
+    put_index(args.tokens, r, token);
     for (int64_t first = empty; token < 0 && r < first && !empty.compare_exchange_weak(first, r);) {
     }
   };
-  const int64_t tasks = args.spec.greedy ? rows : std::min<int64_t>(rows, kSampleTasks);
+  const int64_t tasks = args.spec.copies() ? sample_tasks(rows) : rows;
   c.parallel_for(tasks, [&](int64_t task) {
     for (int64_t r = task; r < rows; r += tasks) one_row(r, task);
   });
   if (empty == rows) return {};
-  return report(
-      exec, invalid_value("logits[" + std::to_string(empty) + "]", "without a number above -inf", "its token is -1"));
+  return report(exec, bad_value("logits", empty, no_number(args.spec), "its token is -1"));
 }
 
 }  // namespace fovea::cpu

@@ -20,6 +20,7 @@
 #include <hwy/highway.h>
 
 #include "backend/cpu/kernels/lanes-inl.h"
+#include "backend/cpu/kernels/sample_cut-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::cpu {
@@ -28,36 +29,44 @@ namespace HWY_NAMESPACE {
 constexpr float kNone = -__builtin_inff();
 
 // Logits [i, i + count) of a row; NaN and lanes after count as -inf, -0 as 0.
-HWY_INLINE F32Vec Logits(const SampleArgs& a, const char* p, i64_t i, size_t count) {
+HWY_INLINE F32Vec Logits(Dtype type, const char* p, i64_t i, size_t count) {
   const F32Tag d;
-  const F32Vec x = Lanes(a.logits.dtype, p, i, count);
+  const F32Vec x = Lanes(type, p, i, count);
   const auto number = hn::AndNot(hn::IsNaN(x), hn::FirstN(d, count));
   return hn::IfThenElse(number, hn::Add(x, hn::Zero(d)), hn::Set(d, kNone));
 }
 
-i64_t SampleGreedy(const SampleArgs& a, i64_t r) {
+float Peak(Dtype type, const char* p, i64_t n) {
   const F32Tag d;
-  const char* p = row(a.logits, r);
-  const i64_t step = static_cast<i64_t>(hn::Lanes(d));
   F32Vec best = hn::Set(d, kNone);
-  ForLanes(a.spec.vocab, [&](i64_t i, size_t count) { best = hn::Max(best, Logits(a, p, i, count)); });
-  best = hn::MaxOfLanes(d, best);
-  if (hn::GetLane(best) == kNone) return -1;
+  ForLanes(n, [&](i64_t i, size_t count) { best = hn::Max(best, Logits(type, p, i, count)); });
+  return hn::GetLane(hn::MaxOfLanes(d, best));
+}
+
+i64_t SampleBest(Dtype type, const char* p, i64_t n) {
+  const F32Tag d;
+  const float peak = Peak(type, p, n);
+  if (peak == kNone) return -1;
+  const i64_t step = static_cast<i64_t>(hn::Lanes(d));
+  const F32Vec best = hn::Set(d, peak);
   for (i64_t i = 0;; i += step) {
-    const i64_t rest = a.spec.vocab - i;
-    const F32Vec x = Logits(a, p, i, static_cast<size_t>(rest < step ? rest : step));
+    const i64_t rest = n - i;
+    const F32Vec x = Logits(type, p, i, static_cast<size_t>(rest < step ? rest : step));
     const auto at = hn::FindFirstTrue(d, hn::Eq(x, best));
     if (at >= 0) return i + at;
   }
 }
 
-// The row as f32 in `to`; answers its highest logit.
-float Load(const SampleArgs& a, i64_t r, float* to) {
+float SamplePeak(const float* logits, i64_t n) {
+  return Peak(Dtype::f32, reinterpret_cast<const char*>(logits), n);
+}
+
+float SampleLoad(const View& from, i64_t r, float* to) {
   const F32Tag d;
-  const char* p = row(a.logits, r);
+  const char* p = row(from, r);
   F32Vec best = hn::Set(d, kNone);
-  ForLanes(a.spec.vocab, [&](i64_t i, size_t count) {
-    const F32Vec x = Logits(a, p, i, count);
+  ForLanes(from.shape[1], [&](i64_t i, size_t count) {
+    const F32Vec x = Logits(from.dtype, p, i, count);
     best = hn::Max(best, x);
     hn::StoreU(x, d, to + i);
   });
@@ -92,46 +101,6 @@ void Weigh(const float* logits, i64_t n, float max, float temperature, float* we
   }
 }
 
-// A number that orders as the float does.
-HWY_INLINE u32_t Key(float x) {
-  const u32_t b = bits_of_float(x);
-  return b ^ (b >> 31 ? 0xFFFFFFFFu : 0x80000000u);
-}
-
-// Elements in order as long as the measure before them is below a target: all with a key above `key`, whose measure is
-// `before`, then those with this key in order of their ids.
-template <class Sum>
-struct Cut {
-  u32_t key;
-  Sum before;
-  Sum target;
-  HWY_INLINE bool Keeps(float logit, Sum measure) {
-    const u32_t k = Key(logit);
-    if (k != key) return k > key;
-    if (!(before < target)) return false;
-    before += measure;
-    return true;
-  }
-};
-
-template <class Sum, class Measure>
-Cut<Sum> FindCut(const float* logits, i64_t n, Sum target, const Measure& measure) {
-  u64_t key = 0;
-  Sum before = 0;
-  for (int low = 21, bits = 11; bits > 0; bits = low < 11 ? low : 11, low -= bits) {
-    Sum bins[1 << 11] = {};
-    for (i64_t i = 0; i < n; ++i) {
-      const u64_t k = Key(logits[i]);
-      if (k >> (low + bits) == key) bins[k >> low & ((1u << bits) - 1)] += measure(i);
-    }
-    int bin = (1 << bits) - 1;
-    for (; bin >= 0 && before + bins[bin] < target; --bin) before += bins[bin];
-    if (bin < 0) return {.key = 0, .before = 0, .target = target};  // rounding, or fewer than wanted: keep all
-    key = key << bits | static_cast<u64_t>(bin);
-  }
-  return {.key = static_cast<u32_t>(key), .before = before, .target = target};
-}
-
 // Leaves the first k of the order in `to`, by id; answers how many.
 i64_t KeepTopK(const SampleWorkspace& to, i64_t n, i64_t k) {
   Cut<u32_t> cut = FindCut(to.logits, n, static_cast<u32_t>(k), [](i64_t) { return 1u; });
@@ -144,40 +113,6 @@ i64_t KeepTopK(const SampleWorkspace& to, i64_t n, i64_t k) {
   return kept;
 }
 
-constexpr i64_t kBlock = 1024;
-
-// Sum of at most kBlock weights.
-double BlockSum(const float* w, i64_t n) {
-  double lanes[16] = {};
-  i64_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    for (int j = 0; j < 16; ++j) lanes[j] += static_cast<double>(w[i + j]);
-  }
-  for (int j = 0; i + j < n; ++j) lanes[j] += static_cast<double>(w[i + j]);
-  for (int half = 8; half > 0; half /= 2) {
-    for (int j = 0; j < half; ++j) lanes[j] += lanes[j + half];
-  }
-  return lanes[0];
-}
-
-// Calls body(first, count, sum) for each block until it answers true.
-template <class Body>
-HWY_INLINE void ForBlocks(const float* w, i64_t n, const Body& body) {
-  for (i64_t i = 0; i < n; i += kBlock) {
-    const i64_t count = n - i < kBlock ? n - i : kBlock;
-    if (body(i, count, BlockSum(w + i, count))) return;
-  }
-}
-
-double Total(const float* w, i64_t n) {
-  double total = 0;
-  ForBlocks(w, n, [&](i64_t, i64_t, double sum) {
-    total += sum;
-    return false;
-  });
-  return total;
-}
-
 void KeepTopP(const SampleWorkspace& to, i64_t n, float top_p) {
   const auto measure = [&](i64_t i) { return static_cast<double>(to.weights[i]); };
   Cut<double> cut = FindCut(to.logits, n, static_cast<double>(top_p) * Total(to.weights, n), measure);
@@ -186,39 +121,56 @@ void KeepTopP(const SampleWorkspace& to, i64_t n, float top_p) {
   }
 }
 
-i64_t Draw(const float* w, i64_t n, double uniform) {
-  const double target = uniform * Total(w, n);
+// Leaves what may be drawn in `to`, by id.
+SampleKept SampleKeep(i64_t vocab, const SampleRule& rule, float max, const SampleWorkspace& to) {
+  const i64_t k = rule.top_p == 0 ? 1 : rule.top_k;
+  SampleKept kept{.n = vocab, .all = k >= vocab, .max = max, .temperature = rule.temperature};
+  if (!kept.all) kept.n = KeepTopK(to, vocab, k);
+  Weigh(to.logits, kept.n, max, rule.temperature, to.weights);
+  if (rule.top_p > 0 && rule.top_p < 1) KeepTopP(to, kept.n, rule.top_p);
+  for (i64_t i = 0; rule.min_p > 0 && i < kept.n; ++i) {
+    if (to.weights[i] < rule.min_p) to.weights[i] = 0;
+  }
+  kept.total = Total(to.weights, kept.n);
+  return kept;
+}
+
+i64_t SampleDraw(const SampleKept& kept, const SampleWorkspace& to, double uniform) {
+  const float* w = to.weights;
+  const double target = uniform * kept.total;
   double before = 0;
-  i64_t token = 0;
-  ForBlocks(w, n, [&](i64_t first, i64_t count, double sum) {
+  i64_t drawn = 0;
+  ForBlocks(w, kept.n, [&](i64_t first, i64_t count, double sum) {
     if (before + sum <= target) {
       before += sum;
       return false;
     }
     for (i64_t i = first; i < first + count; ++i) {
       if (w[i] == 0) continue;
-      token = i;  // rounding may leave the sum short at the end of the block: then its last one
+      drawn = i;  // rounding may leave the sum short at the end of the block: then its last one
       before += static_cast<double>(w[i]);
       if (before > target) break;
     }
     return true;
   });
-  return token;
+  return to.id(kept, drawn);
 }
 
-i64_t SampleDraw(const SampleArgs& a, i64_t r, const SampleRule& rule, const SampleWorkspace& to) {
-  const float max = Load(a, r, to.logits);
-  if (max == kNone) return -1;
-  const i64_t k = rule.top_p == 0 ? 1 : rule.top_k;
-  const bool all = k >= a.spec.vocab;
-  const i64_t n = all ? a.spec.vocab : KeepTopK(to, a.spec.vocab, k);
-  Weigh(to.logits, n, max, rule.temperature, to.weights);
-  if (rule.top_p > 0 && rule.top_p < 1) KeepTopP(to, n, rule.top_p);
-  for (i64_t i = 0; rule.min_p > 0 && i < n; ++i) {
-    if (to.weights[i] < rule.min_p) to.weights[i] = 0;
+i64_t SampleTop(const SampleKept& kept, const SampleWorkspace& to, i64_t k, bool drawable) {
+  const i64_t most = k < kept.n ? k : kept.n;
+  Cut<u32_t> cut = FindCut(to.logits, kept.n, static_cast<u32_t>(most), [](i64_t) { return 1u; });
+  i64_t n = 0;
+  for (i64_t i = 0; i < kept.n; ++i) {
+    const float x = to.logits[i];
+    if (!cut.Keeps(x, 1) || x == kNone || (drawable && to.weights[i] == 0)) continue;
+    to.top[n++] = u64_t{~Key(x)} << 32 | static_cast<u32_t>(to.id(kept, i));
   }
-  const i64_t drawn = Draw(to.weights, n, rule.draw);
-  return all ? drawn : to.ids[drawn];
+  return n;
+}
+
+double SampleTotal(i64_t n, float max, const SampleWorkspace& to) {
+  Weigh(to.logits, n, max, 1, to.weights);
+  return Total(to.weights, n);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -228,16 +180,34 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace fovea::cpu {
 
-HWY_EXPORT(SampleGreedy);
+HWY_EXPORT(SampleBest);
+HWY_EXPORT(SamplePeak);
+HWY_EXPORT(SampleLoad);
+HWY_EXPORT(SampleKeep);
 HWY_EXPORT(SampleDraw);
+HWY_EXPORT(SampleTop);
+HWY_EXPORT(SampleTotal);
 
-i64_t sample_greedy(const Isa& isa, const SampleArgs& args, i64_t row) {
-  return FOVEA_CPU_KERNEL(isa, SampleGreedy)(args, row);
+i64_t sample_best(const Isa& isa, Dtype type, const char* row, i64_t vocab) {
+  return FOVEA_CPU_KERNEL(isa, SampleBest)(type, row, vocab);
 }
-
-i64_t sample_draw(const Isa& isa, const SampleArgs& args, i64_t row, const SampleRule& rule,
-                  const SampleWorkspace& to) {
-  return FOVEA_CPU_KERNEL(isa, SampleDraw)(args, row, rule, to);
+float sample_peak(const Isa& isa, const float* logits, i64_t n) {
+  return FOVEA_CPU_KERNEL(isa, SamplePeak)(logits, n);
+}
+float sample_load(const Isa& isa, const View& from, i64_t row, float* to) {
+  return FOVEA_CPU_KERNEL(isa, SampleLoad)(from, row, to);
+}
+SampleKept sample_keep(const Isa& isa, i64_t vocab, const SampleRule& rule, float max, const SampleWorkspace& to) {
+  return FOVEA_CPU_KERNEL(isa, SampleKeep)(vocab, rule, max, to);
+}
+i64_t sample_draw(const Isa& isa, const SampleKept& kept, const SampleWorkspace& to, double uniform) {
+  return FOVEA_CPU_KERNEL(isa, SampleDraw)(kept, to, uniform);
+}
+i64_t sample_top(const Isa& isa, const SampleKept& kept, const SampleWorkspace& to, i64_t k, bool drawable) {
+  return FOVEA_CPU_KERNEL(isa, SampleTop)(kept, to, k, drawable);
+}
+double sample_total(const Isa& isa, i64_t n, float max, const SampleWorkspace& to) {
+  return FOVEA_CPU_KERNEL(isa, SampleTotal)(n, max, to);
 }
 
 }  // namespace fovea::cpu
