@@ -63,6 +63,16 @@ std::vector<Request> make_requests(const GenerateOptions& o, const Tokenizer& to
   return requests;
 }
 
+nlohmann::json logprobs_json(const std::vector<TokenLogprobs>& of_tokens) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const TokenLogprobs& token : of_tokens) {
+    nlohmann::json top = nlohmann::json::array();
+    for (const auto& [id, logprob] : token.top) top.push_back({{"token", id}, {"logprob", logprob}});
+    out.push_back({{"logprob", token.logprob}, {"top", top}});
+  }
+  return out;
+}
+
 nlohmann::json document(const GenerateOptions& o, const std::vector<std::string>& prompts, const Printer& printer,
                         const RunResult& result) {
   nlohmann::json answers = nlohmann::json::array();
@@ -72,6 +82,7 @@ nlohmann::json document(const GenerateOptions& o, const std::vector<std::string>
                        {"tokens", result.answers[i].tokens},
                        {"finish", name_of(result.answers[i].finish)},
                        {"shared_tokens", result.answers[i].shared_tokens}});
+    if (o.sampling.logprobs > 0) answers.back()["logprobs"] = logprobs_json(result.answers[i].logprobs);
   }
   nlohmann::json out = stats_json(o.engine, result.stats);
   out["answers"] = answers;
@@ -80,6 +91,7 @@ nlohmann::json document(const GenerateOptions& o, const std::vector<std::string>
 
 int run(GenerateOptions& o) {
   if (o.model.empty()) throw Error("give a model with --model");
+  if (o.sampling.logprobs > 0 && !o.json) throw Error("--logprobs needs --json");
   if (o.has_system && !o.chat) throw Error("--system needs a chat template: it cannot go with --no-chat");
   const std::vector<std::string> prompts = read_prompts(o);
   o.engine.codec = parse_codec(o.kv);
@@ -139,8 +151,7 @@ Command add_generate(CLI::App& app) {
               "put prompts into the model's chat template (default), or give them as they are");
   CLI::Option* system = c->add_option("--system", o->system, "system prompt of the chat");
   number("-n,--max-tokens", o->max_tokens, 1, 1 << 30, "most new tokens per prompt");
-  number("--temperature", o->sampling.temperature, 0.0, 1e6,
-         "0 = always the most likely token, and no other sampling option");
+  number("--temperature", o->sampling.temperature, 0.0, 1e6, "0 = always the most likely token: then nothing is drawn");
   // What shapes a draw; without a temperature nothing is drawn.
   std::vector<CLI::Option*> of_draws;
   of_draws.push_back(number("--top-k", o->sampling.top_k, 0, 1 << 30, "draw from the k most likely tokens; 0 = all"));
@@ -151,6 +162,13 @@ Command add_generate(CLI::App& app) {
   of_draws.push_back(c->add_option("--seed", o->sampling.seed, "of the draws; prompt i of a file uses seed + i")
                          ->type_name("N")
                          ->capture_default_str());
+  number("--repetition-penalty", o->sampling.repetition_penalty, 1e-3, 1e3,
+         "divides positive logits of tokens of prompt and answer, multiplies others; 1 = off");
+  number("--presence-penalty", o->sampling.presence_penalty, -1e3, 1e3, "taken from logits of tokens of the answer");
+  number("--frequency-penalty", o->sampling.frequency_penalty, -1e3, 1e3,
+         "the same, times how often the token is in the answer");
+  number("--logprobs", o->sampling.logprobs, 0, 1 << 20,
+         "with --json: log-probability of each token, and this many of the likeliest; 0 = none");
   c->add_option("--isq", o->isq, "quantise the linear layers' weights at load: " + quantized_type_names())
       ->type_name("TYPE");
   c->add_option("--kv", o->kv, "how K and V are stored: " + codec_names())->capture_default_str();

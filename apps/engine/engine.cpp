@@ -18,56 +18,6 @@ int64_t pages_for(int64_t tokens, int64_t page_size) {
   return (tokens + page_size - 1) / page_size;
 }
 
-// Draws one token per row of logits; every row has its own options, seed and position.
-class Sampler {
- public:
-  Sampler(const Context& context, int64_t rows, int64_t vocab, const float* logits)
-      : temperatures_(rows),
-        top_ps_(rows),
-        min_ps_(rows),
-        top_ks_(rows),
-        tokens_(rows),
-        positions_(rows),
-        seeds_(rows),
-        op_(context, {.logits = tensor(logits, {rows, vocab}),
-                      .tokens = tensor(tokens_.data(), {rows}),
-                      .positions = tensor(positions_.data(), {rows}),
-                      .temperatures = tensor(temperatures_.data(), {rows}),
-                      .top_ks = tensor(top_ks_.data(), {rows}),
-                      .top_ps = tensor(top_ps_.data(), {rows}),
-                      .min_ps = tensor(min_ps_.data(), {rows}),
-                      .seeds = tensor(seeds_.data(), {rows})}) {}
-
-  void set(size_t row, const Sampling& s, int64_t position) {
-    temperatures_[row] = s.temperature;
-    top_ks_[row] = s.top_k;
-    top_ps_[row] = s.top_p;
-    min_ps_[row] = s.min_p;
-    seeds_[row] = s.seed;
-    positions_[row] = position;
-  }
-
-  std::span<const int32_t> draw(std::span<const float> logits, int64_t rows) {
-    SampleParams& p = op_.params;
-    p.logits.data = const_cast<float*>(logits.data());
-    for (Tensor* t : {&p.logits, &p.tokens, &p.positions, &p.temperatures, &p.top_ks, &p.top_ps, &p.min_ps, &p.seeds}) {
-      t->shape[0] = rows;
-    }
-    op_.plan.run(p, workspace_.exec(op_.plan));
-    return {tokens_.data(), static_cast<size_t>(rows)};
-  }
-
-  const Plan<SampleParams>& plan() const { return op_.plan; }
-
- private:
-  std::vector<float> temperatures_, top_ps_, min_ps_;
-  std::vector<int32_t> top_ks_, tokens_;
-  std::vector<int64_t> positions_;
-  std::vector<uint64_t> seeds_;
-  Planned<SampleParams> op_;
-  HostWorkspace workspace_;
-};
-
 // One call of Engine::run.
 class Run {
  public:
@@ -87,7 +37,7 @@ class Run {
   void plan();
   void copy_pages(const std::vector<PageCopy>& copies);
   void advance(const Step& step);
-  void take(size_t request, Token token);
+  void take(size_t request, Token token, size_t row);
 
   const Context& context_;
   const Model& model_;
@@ -169,7 +119,9 @@ void Run::plan() {
                               .q_len = 1,
                               .kv_len = longest_,
                               .invariant = options_.invariant});
-  sampler_.emplace(context_, sequences, c.vocab, nullptr);
+  std::vector<Sampling> samplings;
+  for (const Request& r : requests_) samplings.push_back(r.sampling);
+  sampler_.emplace(context_, sequences, c.vocab, samplings);
 }
 
 // Both directions of sharing end here: whoever writes to a page that others hold gets a copy first, in every layer.
@@ -185,7 +137,7 @@ void Run::copy_pages(const std::vector<PageCopy>& copies) {
   result_.stats.copied_pages += static_cast<int64_t>(copies.size());
 }
 
-void Run::take(size_t request, Token token) {
+void Run::take(size_t request, Token token, size_t row) {
   Answer& answer = result_.answers[request];
   const Request& r = requests_[request];
   if (token < 0) throw Error("the model's logits are not numbers");
@@ -196,6 +148,7 @@ void Run::take(size_t request, Token token) {
   };
   if (tokenizer_.is_end(token)) return finish(Finish::kEnd);
   answer.tokens.push_back(token);
+  if (r.sampling.logprobs > 0) answer.logprobs.push_back(sampler_->logprobs(row, r.sampling.logprobs));
   ++result_.stats.generated_tokens;
   if (hooks_.on_token) hooks_.on_token(request, token);
   if (static_cast<int64_t>(answer.tokens.size()) >= r.max_new_tokens) return finish(Finish::kLength);
@@ -215,7 +168,8 @@ void Run::advance(const Step& step) {
   if (rows > 0) {
     for (size_t i = 0; i < rows; ++i) {
       const size_t request = step.logit_owners[i];
-      sampler_->set(i, requests_[request].sampling, scheduler_->length(request));
+      const Request& r = requests_[request];
+      sampler_->set(i, r.sampling, scheduler_->tokens(request), static_cast<int64_t>(r.prompt.size()));
       if (hooks_.on_logits) hooks_.on_logits(request, logits.subspan(i * vocab, vocab));
     }
     drawn = sampler_->draw(logits, static_cast<int64_t>(rows));
@@ -224,7 +178,7 @@ void Run::advance(const Step& step) {
   (step.prompt_tokens > 0 ? stats.prefill_seconds : stats.decode_seconds) += seconds_since(start);
   stats.prefill_tokens += step.prompt_tokens;
   if (step.prompt_tokens == 0) stats.decode_tokens += static_cast<int64_t>(rows);
-  for (size_t i = 0; i < rows; ++i) take(step.logit_owners[i], drawn[i]);
+  for (size_t i = 0; i < rows; ++i) take(step.logit_owners[i], drawn[i], i);
 }
 
 RunResult Run::operator()() {

@@ -15,6 +15,7 @@
 #include "graph.h"
 #include "kv_cache.h"
 #include "model.h"
+#include "sampler.h"
 #include "tokenizer.h"
 
 namespace fovea::app {
@@ -30,14 +31,6 @@ struct EngineOptions {
   static constexpr int64_t kDefaultCacheTokens = 1 << 16;
 };
 
-struct Sampling {
-  float temperature = 0.0f;  // 0 = greedy
-  int32_t top_k = 0;         // 0 = off
-  float top_p = 1.0f;
-  float min_p = 0.0f;
-  uint64_t seed = 0;
-};
-
 struct Request {
   std::vector<Token> prompt;
   int64_t max_new_tokens = 0;
@@ -48,7 +41,8 @@ enum class Finish { kEnd, kLength, kContext, kInterrupted };  // end token, max_
 std::string_view name_of(Finish finish);
 
 struct Answer {
-  std::vector<Token> tokens;  // without the end token
+  std::vector<Token> tokens;            // without the end token
+  std::vector<TokenLogprobs> logprobs;  // one per token where they were asked for
   Finish finish = Finish::kInterrupted;
   int64_t shared_tokens = 0;  // of the prompt, taken from another request's pages
 };

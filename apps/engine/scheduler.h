@@ -43,6 +43,7 @@ class Scheduler {
   void finish(size_t request);             // ends it
 
   int64_t length(size_t request) const { return static_cast<int64_t>(sequences_[request].tokens.size()); }
+  std::span<const Token> tokens(size_t request) const { return sequences_[request].tokens; }
   int64_t shared_tokens(size_t request) const { return sequences_[request].shared; }
 
  private:

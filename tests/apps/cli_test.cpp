@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,9 +43,26 @@ TEST(Cli, HelpAndVersion) {
     EXPECT_EQ(r.err, "");
     EXPECT_NE(r.out, "");
   }
-  for (const char* option :
-       {"--model", "--prompt", "--prompts", "--no-chat", "--system", "--kv", "--page-size", "--chunk", "--device",
-        "--threads", "--temperature", "--top-k", "--top-p", "--min-p", "--seed", "-n"}) {
+  for (const char* option : {"--model",
+                             "--prompt",
+                             "--prompts",
+                             "--no-chat",
+                             "--system",
+                             "--kv",
+                             "--page-size",
+                             "--chunk",
+                             "--device",
+                             "--threads",
+                             "--temperature",
+                             "--top-k",
+                             "--top-p",
+                             "--min-p",
+                             "--seed",
+                             "--repetition-penalty",
+                             "--presence-penalty",
+                             "--frequency-penalty",
+                             "--logprobs",
+                             "-n"}) {
     EXPECT_NE(fovea({"generate", "--help"}).out.find(option), std::string::npos) << option;
   }
 }
@@ -105,6 +123,9 @@ TEST(Cli, FaultsAreOneLineAndExitCode2) {
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--top-p", "0.5"}, "--top-p: has no effect");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--seed", "5"}, "--seed: has no effect");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--temperature", "nan"}, "--temperature");
+  expect_fault({"generate", "--model", "m", "--prompt", "x", "--repetition-penalty", "0"}, "--repetition-penalty");
+  expect_fault({"generate", "--model", "m", "--prompt", "x", "--presence-penalty", "nan"}, "--presence-penalty");
+  expect_fault({"generate", "--model", "m", "--prompt", "x", "--logprobs", "3"}, "--logprobs needs --json");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "-n", "0"}, "--max-tokens: Value 0");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--kv", "f15"}, "allowed are f32, f16, bf16, fp8");
   expect_fault(
@@ -141,6 +162,33 @@ TEST(Cli, GenerateManyPromptsInOrder) {
   EXPECT_EQ(
       r.out,
       "[1] 1, 2, 3, 4,\n 5, 6,\n\n[2] The capital of France is\n Paris.\n\nThe answer\n\n[3] 1, 2, 3, 4,\n 5, 6,\n");
+}
+
+TEST(Cli, GenerateLogprobsAndPenalties) {
+  FOVEA_NEEDS_MODEL();
+  const auto answer = [](std::initializer_list<std::string> more) {
+    std::vector<std::string> line = {"--prompt", "1, 2, 3, 4,", "--no-chat", "-n", "4", "--json", "--kv", "f32"};
+    line.insert(line.end(), more);
+    std::vector<std::string> arguments = {"generate", "--model", test::model_path()};
+    arguments.insert(arguments.end(), line.begin(), line.end());
+    const Outcome r = fovea(arguments);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return nlohmann::json::parse(r.out)["answers"][0];
+  };
+  const nlohmann::json plain = answer({"--logprobs", "3"});
+  ASSERT_EQ(plain["logprobs"].size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {  // greedy: the token is the likeliest
+    const nlohmann::json& x = plain["logprobs"][i];
+    EXPECT_EQ(x["top"].size(), 3u);
+    EXPECT_EQ(x["top"][0]["token"], plain["tokens"][i]);
+    EXPECT_EQ(x["top"][0]["logprob"], x["logprob"]);
+    EXPECT_LE(x["logprob"], 0.0);
+    EXPECT_LE(x["top"][1]["logprob"], x["logprob"]);
+  }
+  EXPECT_FALSE(answer({}).contains("logprobs"));
+  const nlohmann::json tokens = answer({"--frequency-penalty", "1000"})["tokens"];
+  EXPECT_NE(tokens, plain["tokens"]);
+  EXPECT_EQ(std::set<int>(tokens.begin(), tokens.end()).size(), 4u) << "no token twice";
 }
 
 TEST(Cli, GenerateJson) {

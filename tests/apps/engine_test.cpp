@@ -164,6 +164,35 @@ TEST(Engine, SamplingOptionsReachTheirOwnRequest) {
   EXPECT_NE(t.tokens(2), t.tokens(0));
 }
 
+// Of one request alone, whatever stands beside it.
+TEST(Engine, PenaltiesAndLogprobsReachTheirOwnRequest) {
+  const Fixture s;
+  std::vector<Request> all = requests({random_tokens(1, 5), random_tokens(1, 5), random_tokens(1, 5)}, 12);
+  const Trace plain = trace(s, precise(), {all[0]});
+  all[1].sampling = {.frequency_penalty = 1e3f};
+  all[2].sampling = {.logprobs = 2};
+  const Trace t = trace(s, precise(), all);
+  EXPECT_EQ(t.tokens(0), plain.tokens(0));
+  EXPECT_EQ(t.tokens(2), plain.tokens(0));
+  const Tokens distinct = t.tokens(1);
+  EXPECT_EQ(std::set<Token>(distinct.begin(), distinct.end()).size(), distinct.size()) << "no token twice";
+  EXPECT_NE(distinct, plain.tokens(0));
+  EXPECT_EQ(trace(s, precise(), {all[1]}).tokens(0), distinct);
+  EXPECT_TRUE(t.result.answers[0].logprobs.empty());
+  const std::vector<TokenLogprobs>& logprobs = t.result.answers[2].logprobs;
+  ASSERT_EQ(logprobs.size(), t.tokens(2).size());
+  const auto vocab = static_cast<int64_t>(TinyConfig().vocab);
+  for (size_t i = 0; i < logprobs.size(); ++i) {
+    const auto first = t.logits[2].begin() + static_cast<int64_t>(i) * vocab;
+    double total = 0;
+    for (auto x = first; x != first + vocab; ++x) total += std::exp(static_cast<double>(*x));
+    const double want = static_cast<double>(first[t.tokens(2)[i]]) - std::log(total);
+    EXPECT_NEAR(logprobs[i].logprob, want, 1e-4);
+    ASSERT_EQ(logprobs[i].top.size(), 2u);
+    EXPECT_EQ(logprobs[i].top[0], (std::pair{t.tokens(2)[i], logprobs[i].logprob}));
+  }
+}
+
 TEST(Engine, FinishesForTheReasonItNames) {
   const Fixture s;
   const Tokens prompt = random_tokens(6, 40);
