@@ -78,6 +78,12 @@ HWY_INLINE F32Vec Mask(const Tile& tile, int j, size_t at, F32Vec x) {
   return hn::IfThenElse(hn::RebindMask(d, seen), x, hn::Set(d, kNone));
 }
 
+// A logit before ALiBi and the mask.
+HWY_INLINE F32Vec Transform(const AttentionSpec& spec, F32Vec x) {
+  if (spec.softcap > 0) x = Softcap(x, spec.softcap);
+  return x;
+}
+
 // The sum of a tile's weights is that of kPartialSums chains, of every so-manieth key each, added by halves: an order
 // that both forms keep, whatever lies in lanes.
 constexpr size_t kPartialSums = 16;
@@ -97,8 +103,7 @@ void SoftmaxOfRows(Block& k, const Tile& tile, size_t at, State& state) {
   F32Vec top = before;
   for (int j = tile.begin; j < tile.end; ++j) {
     float* p = k.x + static_cast<size_t>(j) * k.stride + at;
-    F32Vec x = hn::Mul(hn::Load(d, p), hn::Set(d, tile.key_scale[j]));
-    if (spec.softcap > 0) x = Softcap(x, spec.softcap);
+    F32Vec x = Transform(spec, hn::Mul(hn::Load(d, p), hn::Set(d, tile.key_scale[j])));
     if (spec.alibi_rank > 0) x = hn::Sub(x, AlibiOfRows(k, tile, j, at));
     if (!tile.uniform) x = Mask(tile, j, at, x);
     hn::Store(x, d, p);
@@ -134,8 +139,7 @@ void SoftmaxOfKeys(Block& k, const Tile& tile, int r, State& state) {
   float* row = k.x + static_cast<ptrdiff_t>(r) * kTileKeys;
   F32Vec most = none;
   for (int j = tile.begin / n * n; j < tile.end; j += n) {
-    F32Vec x = hn::Mul(hn::Load(d, row + j), hn::Load(d, tile.key_scale + j));
-    if (spec.softcap > 0) x = Softcap(x, spec.softcap);
+    F32Vec x = Transform(spec, hn::Mul(hn::Load(d, row + j), hn::Load(d, tile.key_scale + j)));
     if (spec.alibi_rank > 0) x = hn::Sub(x, AlibiOfKeys(k, tile, r, j));
     const auto bits = hn::Set(du, static_cast<uint32_t>(tile.seen[r] >> j));
     const auto seen = hn::TestBit(bits, hn::Shl(hn::Set(du, 1u), hn::Iota(du, 0)));
