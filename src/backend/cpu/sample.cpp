@@ -73,7 +73,7 @@ Status sample(BackendContext& context, const SamplePlan&, const SampleArgs& args
   const bool plain = !args.spec.edits() && !args.spec.logprobs && !args.spec.probs && args.spec.top == 0;
   const auto one_row = [&](int64_t r, int64_t task) {
     const bool direct = plain && temperature_of(args, r) == 0;
-    const int64_t token = direct ? sample_best(c.isa, args.spec.logits, row(args.logits, r), args.spec.vocab)
+    const int64_t token = direct ? sample_best(c.isa, args.spec.logits, row_or_null(args.logits, r), args.spec.vocab)
                                  : copied_row(c.isa, args, r, workspace_of(exec, task, args.spec));
     put_index(args.tokens, r, token);
     for (int64_t first = empty; token < 0 && r < first && !empty.compare_exchange_weak(first, r);) {

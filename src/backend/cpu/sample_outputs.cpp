@@ -18,8 +18,8 @@ float logit_of(u64_t entry) {
   return float_of_bits(key ^ (key >> 31 ? 0x80000000u : 0xFFFFFFFFu));
 }
 
-float* floats_of(const View& v, i64_t r) {
-  return reinterpret_cast<float*>(row(v, r));
+float* floats_of(char* row) {
+  return reinterpret_cast<float*>(row);
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ LogSoftmax log_softmax(const SampleKept& kept) {
 
 void put_top(const SampleArgs& a, i64_t r, const LogSoftmax& logprob, const SampleWorkspace& to, i64_t n) {
   std::sort(to.top, to.top + n);
-  float* logprobs = floats_of(a.top_logprobs, r);
+  float* logprobs = floats_of(row(a.top_logprobs, r));
   for (i64_t i = 0; i < a.spec.top; ++i) {
     put_index(a.top_ids, r, i, i < n ? static_cast<i64_t>(static_cast<u32_t>(to.top[i])) : -1);
     logprobs[i] = i < n ? logprob(logit_of(to.top[i])) : kNone;
@@ -45,11 +45,11 @@ void put_top(const SampleArgs& a, i64_t r, const LogSoftmax& logprob, const Samp
 }
 
 void put_logprob(const SampleArgs& a, i64_t r, float logprob) {
-  *floats_of(a.logprobs, r) = logprob;
+  *floats_of(row(a.logprobs, r)) = logprob;
 }
 
 void put_probs(const SampleArgs& a, i64_t r, const SampleKept& kept, const SampleWorkspace& to) {
-  float* probs = floats_of(a.probs, r);
+  float* probs = floats_of(row_or_null(a.probs, r));
   if (!kept.all) std::fill_n(probs, a.spec.vocab, 0.0f);
   for (i64_t i = 0; i < kept.n; ++i) {
     probs[to.id(kept, i)] = static_cast<float>(static_cast<double>(to.weights[i]) / kept.total);
@@ -57,7 +57,7 @@ void put_probs(const SampleArgs& a, i64_t r, const SampleKept& kept, const Sampl
 }
 
 void put_certain(const SampleArgs& a, i64_t r, i64_t token) {
-  float* probs = floats_of(a.probs, r);
+  float* probs = floats_of(row_or_null(a.probs, r));
   std::fill_n(probs, a.spec.vocab, 0.0f);
   if (token >= 0) probs[token] = 1;
 }

@@ -167,6 +167,7 @@ SampleEdits edits_of(const SampleArgs& a, int64_t r, int64_t mask_row) {
 }
 
 SampleWorkspace workspace_of(const fovea_exec& exec, int64_t task, const SampleSpec& spec) {
+  if (exec.scratch == nullptr) return {};  // the plan asked for none
   const auto at = (reinterpret_cast<uintptr_t>(exec.scratch) + 63) / 64 * 64;
   char* base = reinterpret_cast<char*>(at) + task * sample_workspace_bytes(spec);
   const int64_t words = sample_padded(spec.vocab);

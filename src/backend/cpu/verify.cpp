@@ -82,7 +82,7 @@ class Walk {
   Walk(const Isa& isa, const VerifyArgs& a, int64_t r, const SampleWorkspace& to)
       : isa_(isa), a_(a), r_(r), to_(to), root_(index_at(a.cu_nodes, r)), end_(index_at(a.cu_nodes, r + 1)) {
     path_ = a.tokens;
-    path_.data = row(a.tokens, r);
+    path_.data = row_or_null(a.tokens, r);
     path_.stride[0] = a.tokens.stride[1];
   }
 
@@ -126,7 +126,7 @@ class Walk {
 
   int64_t best_token() {
     const SampleSpec& s = a_.spec.target;
-    if (!s.edits()) return sample_best(isa_, s.logits, row(a_.target.logits, root_ + node_), s.vocab);
+    if (!s.edits()) return sample_best(isa_, s.logits, row_or_null(a_.target.logits, root_ + node_), s.vocab);
     load();
     return sample_best(isa_, Dtype::f32, reinterpret_cast<const char*>(to_.logits), s.vocab);
   }

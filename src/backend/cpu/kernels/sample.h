@@ -17,12 +17,17 @@ struct SampleKept {
 };
 
 struct SampleWorkspace {
-  float* logits;   // [vocab]
-  float* weights;  // [vocab]; 0 where filtered out
-  i32_t* ids;      // [vocab], ascending
-  u64_t* top;      // [top]
+  float* logits = nullptr;   // [vocab]
+  float* weights = nullptr;  // [vocab]; 0 where filtered out
+  i32_t* ids = nullptr;      // [vocab], ascending
+  u64_t* top = nullptr;      // [top]
   i32_t id(const SampleKept& kept, i64_t i) const { return kept.all ? static_cast<i32_t>(i) : ids[i]; }
 };
+
+// Row r of a matrix. Null where rows have no elements: their memory may be, and an offset to null is undefined.
+inline char* row_or_null(const View& v, i64_t r) {
+  return v.shape[1] > 0 ? row(v, r) : nullptr;
+}
 
 // The lowest id of the highest logit of a packed row, or -1 where none is a number above -inf.
 i64_t sample_best(const Isa& isa, Dtype type, const char* row, i64_t vocab);

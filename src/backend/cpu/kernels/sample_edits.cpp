@@ -7,6 +7,8 @@
 //   bit mask      -inf where the bit is 0
 #include "backend/cpu/kernels/sample_edits.h"
 
+#include "backend/cpu/kernels/sample.h"
+
 namespace fovea::cpu {
 
 namespace {
@@ -58,7 +60,7 @@ void edit_logits(const SampleArgs& a, const SampleEdits& e, const View& path, i6
     float& x = logits[index_at(a.bias_ids, i)];
     x = canonical(x + load<float>(row(a.bias_values, i)));
   }
-  if (e.mask >= 0) apply_mask(reinterpret_cast<const u32_t*>(row(a.mask_bits, e.mask)), a.spec.vocab, logits);
+  if (e.mask >= 0) apply_mask(reinterpret_cast<const u32_t*>(row_or_null(a.mask_bits, e.mask)), a.spec.vocab, logits);
 }
 
 }  // namespace fovea::cpu
