@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # One command for each habit; `make` lists them. Settings: BUILD (preset), PREFIX (of install), PROMPT and MODEL (of demo),
-# TIDY (of lint: --all for every file), FUZZ_SECONDS and FUZZ_TARGETS (of fuzz), ARCHS and NVRTC (of kernels: architectures by commas; libnvrtc files or folders).
+# TIDY (of lint: --all for every file), FUZZ_SECONDS, FUZZ_RUNS (the same inputs each time) and FUZZ_TARGETS (of fuzz), ARCHS and NVRTC (of kernels: architectures by commas; libnvrtc files or folders).
 BUILD ?= release
 PREFIX ?= /usr/local
 PROMPT ?= Why do language models keep a cache of keys and values?
@@ -51,7 +51,7 @@ fuzz: packages ## fuzz FUZZ_TARGETS (all) for FUZZ_SECONDS (60) each: libFuzzer,
 	@[ -f $(MODEL) ] || tools/fetch_model.py || echo "Seeds are written without a model."
 	@cmake --preset fuzz
 	@cmake --build --preset fuzz
-	@tools/fuzz.py --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+	@tools/fuzz.py --seconds $(FUZZ_SECONDS) $(if $(FUZZ_RUNS),--runs $(FUZZ_RUNS)) $(FUZZ_TARGETS)
 
 bench: build ## run the benchmarks
 	@for program in $(DIR)/bin/bench_*; do $$program || exit 1; done

@@ -32,13 +32,15 @@ def last(pattern, text, otherwise=0):
     return int(found[-1]) if found else otherwise
 
 
-def run(target, program, seconds):
+def run(target, program, seconds, runs):
     """The row of one target's run."""
     corpus, found = CACHE / "corpus" / target, CACHE / "found" / target
     for folder in (corpus, found):
         folder.mkdir(parents=True, exist_ok=True)
     command = [program, f"-max_total_time={seconds}", f"-max_len={MOST_BYTES.get(target, 4096)}", "-timeout=60", "-report_slow_units=60",
                "-rss_limit_mb=1024", "-malloc_limit_mb=256", "-print_final_stats=1", f"-artifact_prefix={found}/", corpus]
+    if runs:
+        command += ["-seed=1", f"-runs={runs}"]
     command += [folder for folder in (CACHE / "seeds" / target, KEPT / target) if folder.is_dir()]
     environment = os.environ | {"ASAN_OPTIONS": "quarantine_size_mb=32", "UBSAN_OPTIONS": "print_stacktrace=1"}
     if pathlib.Path("/dev/shm").is_dir():
@@ -59,6 +61,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build-fuzz" / "bin")
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--runs", type=int, help="stop after as many inputs, the same ones each time")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("targets", nargs="*", metavar="TARGET")
     args = parser.parse_args()
@@ -70,7 +73,7 @@ def main():
     subprocess.run([ROOT / "tests" / "fuzz" / "make_seeds.py", CACHE / "seeds"], check=True)
     wanted = args.targets or list(programs)
     with concurrent.futures.ThreadPoolExecutor(max(args.jobs, 1)) as pool:
-        rows = list(pool.map(lambda t: run(t, programs[t], args.seconds), wanted))
+        rows = list(pool.map(lambda t: run(t, programs[t], args.seconds, args.runs), wanted))
     table = [[name for name, _ in COLUMNS]] + [[form.format(cell) for (_, form), cell in zip(COLUMNS, row)] for row in rows]
     widths = [max(len(row[i]) for row in table) for i in range(len(COLUMNS))]
     for row in table:

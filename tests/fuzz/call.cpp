@@ -42,7 +42,8 @@ Extent extent_of(const fovea_tensor& t) {
   for (int i = 0; i < t.rank; ++i) {
     if (t.shape[i] <= 0) return Extent{};
     const Wide step = static_cast<Wide>(t.shape[i] - 1) * t.stride[i];
-    (step < 0 ? low : high) += step;
+    Wide& end = step < 0 ? low : high;
+    end = std::clamp<Wide>(end + step, -(Wide{1} << 100), Wide{1} << 100);
     e.elements = std::min<Wide>(e.elements * t.shape[i], INT64_MAX);
   }
   e.low = floor_div(low, element.block) * element.bytes;
@@ -192,7 +193,8 @@ void Call::take_stream(fovea_kv_stream& s, const fovea_kv& kv, Wide vector_bytes
   Wide low = 0, high = vector_bytes, vectors = 1;
   for (int i = 0; i < 3; ++i) {
     const Wide step = static_cast<Wide>(counts[i] - 1) * strides[i];
-    (step < 0 ? low : high) += step;
+    Wide& end = step < 0 ? low : high;
+    end = std::clamp<Wide>(end + step, -(Wide{1} << 100), Wide{1} << 100);
     vectors = std::min<Wide>(vectors * counts[i], INT64_MAX);
   }
   Block* b = vectors > kMostElements ? nullptr : block(high - low);

@@ -84,7 +84,7 @@ void copy_page(const KvCopyStream& s, const KvSpec& kv, Pair pair) {
   char* to = s.dst.base + pair.dst * s.dst.page_stride;
   for (i64_t i = 0; i < outer.count; ++i) {
     for (i64_t j = 0; j < inner.count; ++j) {
-      std::memcpy(to + i * outer.dst + j * inner.dst, from + i * outer.src + j * inner.src, static_cast<size_t>(run));
+      std::memmove(to + i * outer.dst + j * inner.dst, from + i * outer.src + j * inner.src, static_cast<size_t>(run));
     }
   }
 }
