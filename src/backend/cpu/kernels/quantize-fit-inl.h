@@ -25,6 +25,7 @@ constexpr int kFitLanes = static_cast<int>(hn::MaxLanes(FitTag()));
 constexpr int kFitParts = kCandidates / kFitLanes;
 
 struct Lanes16 {
+  HWY_INLINE Lanes16() {}  // an implicit one would not be compiled for this target
   FitVec part[kFitParts];
 };
 
