@@ -219,6 +219,39 @@ TEST(AttentionBits, DoNotDependOnChunks) {
   }
 }
 
+// The kernel of few rows multiplies e4m3 by a power of two late, unless Q or the scales of V are large.
+TEST(AttentionBits, OfFp8DoNotDependOnChunks) {
+  Rng rng = test_rng();
+  for (int32_t d : {64, 40}) {
+    for (int32_t heads : {2, 8, 16}) {
+      for (const auto& [q_factor, v_factor] : {std::pair(1.0, 1.0f), {300.0, 1.0f}, {1.0, 0x1p20f}}) {
+        AttentionCase c = simple_case({40}, {150}, heads, 2, d, d);
+        c.kv[0].k = c.kv[0].v = {FOVEA_CODEC_FP8, FOVEA_SCALE_HEAD, FOVEA_F32, 0};
+        c.options.mask = FOVEA_MASK_CAUSAL;
+        c.options.batch_invariant = c.options.chunk_invariant = 1;
+        c.poison = false;
+        AttentionProblem whole(c, rng);
+        whole.q.fill([&, q = whole.q.values()](int64_t i) { return q_factor * q[static_cast<size_t>(i)]; });
+        const fovea_kv_stream& scales = whole.kvs[0].v.scale;
+        for (int64_t h = 0; h < 2; ++h) {
+          *reinterpret_cast<float*>(static_cast<char*>(scales.base) + h * scales.head_stride) *= v_factor;
+        }
+        const std::string note = std::to_string(d) + " dims, " + std::to_string(heads) + " heads, Q times " +
+                                 std::to_string(q_factor) + ", V times " + std::to_string(v_factor);
+        ASSERT_TRUE(check_attention(whole)) << note;
+        for (const Backend& backend : backends(FOVEA_OP_ATTENTION)) {
+          RUN_OR_CONTINUE(run(backend, whole.params));
+          for (int64_t row = 0; row < 40; ++row) {
+            const Alone part(whole, 0, row, row + 1);
+            RUN_OR_CONTINUE(run(backend, part.params));
+            expect_same_rows(whole, row, part, backend.name + ", " + note + ", row " + std::to_string(row));
+          }
+        }
+      }
+    }
+  }
+}
+
 // D14, D12, D11: one plan shape, then another scale, mask kind, window.
 TEST(BugCorpus, D14_D12_D11_NothingIsKeptFromTheCallBefore) {
   Rng rng = test_rng();

@@ -9,6 +9,10 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "backend/cpu/kernels/attention-kv-inl.h"
 #include "backend/cpu/kernels/attention.h"
 #include "backend/cpu/kernels/convert-inl.h"
@@ -34,6 +38,7 @@ struct Block {
   size_t stride;    // rows rounded up to whole vectors
   size_t o_stride;  // floats
   float* q;
+  float* small_q;  // q * kSmallE4m3, where that serves; else null
   float* x;
   float* converted;
   Interval interval[kMaxBlockRows];  // positions that a row sees
@@ -74,6 +79,11 @@ float ScalarOf(const char* p, Dtype t) {
   return float_at(p, t);
 }
 
+// Can factors of at most this magnitude be multiplied by kSmallE4m3?
+inline bool StaysFinite(float most) {
+  return most * kSmallE4m3 <= std::numeric_limits<float>::max();
+}
+
 // ---- Q ----
 
 void PackQueries(Block& k) {
@@ -86,6 +96,15 @@ void PackQueries(Block& k) {
             k.converted);
     for (i64_t i = 0; i < d; ++i) k.q[static_cast<size_t>(i) * k.stride + static_cast<size_t>(r)] = k.converted[i];
   }
+  if (k.small_q == nullptr) return;
+  const F32Tag tag;
+  F32Vec most = hn::Zero(tag);
+  for (size_t i = 0; i < static_cast<size_t>(d) * k.stride; i += hn::Lanes(tag)) {
+    const F32Vec q = hn::Load(tag, k.q + i);
+    most = hn::Max(most, hn::IfThenZeroElse(hn::IsNaN(q), hn::Abs(q)));
+    hn::Store(hn::Mul(q, hn::Set(tag, kSmallE4m3)), tag, k.small_q + i);
+  }
+  if (!StaysFinite(hn::GetLane(hn::MaxOfLanes(tag, most)))) k.small_q = nullptr;
 }
 
 void DescribeRows(Block& k) {
@@ -136,16 +155,18 @@ void LookAhead(const TileSide& keys, const TileSide& values, i64_t end, Tile& ti
   PointAhead(values, tile.first + kTileKeys, end, next.values);
 }
 
-// tile.rows[k] for k in [begin, end): where the vector lies, zeros where no row sees it. places: of all tokens.
-void PointAtTile(const TileSide& side, const char* const* places, int begin, int end, Tile& tile) {
+// Where the vectors of tokens [begin, end) lie, zeros where no row sees one. places: of all tokens.
+const char* const* PointAtTile(const TileSide& side, const char* const* places, int begin, int end, Tile& tile) {
   if (!tile.known || !tile.uniform) {
     PointAtRows(side, tile.first, begin, end, tile.any, tile.rows);
-    return;
+    return tile.rows;
   }
+  if (begin >= tile.begin && end <= tile.end) return places;
   for (int k = begin; k < end; ++k) {
     const bool seen = k >= tile.begin && k < tile.end;
     tile.rows[k] = seen ? places[k] : reinterpret_cast<const char*>(kZeroRow);
   }
+  return tile.rows;
 }
 
 }  // namespace HWY_NAMESPACE

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // q k where rows are few: lanes are keys, whose elements are converted and turned to [dim, key] in registers, so that
-// no lane is idle. Each logit is the same chain of multiply-adds as with rows in lanes. Included once per Highway
-// target.
+// no lane is idle. Where there are registers enough they stay there, else they go through memory. Each logit is the
+// same chain of multiply-adds as with rows in lanes. Included once per Highway target.
 #if defined(FOVEA_CPU_ATTENTION_KEYS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FOVEA_CPU_ATTENTION_KEYS_INL_H_
 #undef FOVEA_CPU_ATTENTION_KEYS_INL_H_
@@ -10,6 +10,8 @@
 #endif
 
 #include <hwy/highway.h>
+
+#include <type_traits>
 
 #include "backend/cpu/kernels/attention-kv-inl.h"
 #include "backend/cpu/kernels/attention-tile-inl.h"
@@ -27,19 +29,22 @@ using WordTag = hn::RebindToUnsigned<F32Tag>;
 using WordVec = hn::Vec<WordTag>;
 inline constexpr size_t kWords = hn::MaxLanes(F32Tag());
 
+// In each block of four lanes: t[r] lane c <-> t[c] lane r.
+HWY_INLINE void TransposeBlocks(WordVec* HWY_RESTRICT t) {
+  const WordTag d;
+  const WordVec a0 = hn::InterleaveLower(d, t[0], t[2]), a1 = hn::InterleaveUpper(d, t[0], t[2]);
+  const WordVec b0 = hn::InterleaveLower(d, t[1], t[3]), b1 = hn::InterleaveUpper(d, t[1], t[3]);
+  t[0] = hn::InterleaveLower(d, a0, b0);
+  t[1] = hn::InterleaveUpper(d, a0, b0);
+  t[2] = hn::InterleaveLower(d, a1, b1);
+  t[3] = hn::InterleaveUpper(d, a1, b1);
+}
+
 // t[r] lane c <-> t[c] lane r.
 HWY_INLINE void Transpose(WordVec (&t)[kWords]) {
   const WordTag d;
-  // Inside blocks of four lanes: t[4 g + c] gets lane c of rows 4 g .. 4 g + 3, in each block.
-  Unroll<kWords / 4>([&](auto g) FOVEA_INLINE_LAMBDA {
-    WordVec* HWY_RESTRICT r = t + 4 * g;
-    const WordVec a0 = hn::InterleaveLower(d, r[0], r[2]), a1 = hn::InterleaveUpper(d, r[0], r[2]);
-    const WordVec b0 = hn::InterleaveLower(d, r[1], r[3]), b1 = hn::InterleaveUpper(d, r[1], r[3]);
-    r[0] = hn::InterleaveLower(d, a0, b0);
-    r[1] = hn::InterleaveUpper(d, a0, b0);
-    r[2] = hn::InterleaveLower(d, a1, b1);
-    r[3] = hn::InterleaveUpper(d, a1, b1);
-  });
+  // t[4 g + c] gets lane c of rows 4 g .. 4 g + 3, in each block.
+  Unroll<kWords / 4>([&](auto g) FOVEA_INLINE_LAMBDA { TransposeBlocks(t + 4 * g); });
   // Then the blocks themselves: block b of t[4 g + c] <-> block g of t[4 b + c].
   if constexpr (kWords == 8) {
     Unroll<4>([&](auto c) FOVEA_INLINE_LAMBDA {
@@ -150,18 +155,100 @@ inline void ScoresOfTurned(const float* q, size_t stride, const float* turned, i
   for (; j < count; j += n) ScoresOfRows<kRows, 1>(q, stride, turned + j, dims, first, scores + j);
 }
 
-// scores[r][j] for the keys at keys[0, count). buffer: kTurnedFloats.
-inline void ScoresByKeys(const float* q, size_t stride, int rows, Dtype type, const char* const* keys,
-                         const char* const* ahead, int count, i64_t dims, float* buffer, float* scores) {
-  WithElementType(type, keys, count, dims, [&](auto t) HWY_ATTR {
+#if HWY_TARGET <= HWY_AVX3
+inline constexpr int kGroups = 2;  // vectors of keys that share what is loaded of Q
+inline constexpr int kGroupKeys = kGroups * static_cast<int>(kWords);
+inline constexpr int kMostRows = 4;  // more would not fit into registers
+inline constexpr i64_t kPieceBytes = 16;
+
+// The words of one piece of sixteen keys: t[c] lane j = word c of key j.
+HWY_INLINE void LoadPieces(const char* const* keys, i64_t from, WordVec (&t)[4]) {
+  Unroll<4>([&](auto r) FOVEA_INLINE_LAMBDA {
+    const auto piece = [&](int key) FOVEA_INLINE_LAMBDA {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(keys[static_cast<int>(r) + key] + from));
+    };
+    // Each load puts its piece into its block, which takes no shuffle.
+    __m512i blocks = _mm512_castsi128_si512(piece(0));
+    blocks = _mm512_mask_broadcast_i32x4(blocks, 0x00F0, piece(4));
+    blocks = _mm512_mask_broadcast_i32x4(blocks, 0x0F00, piece(8));
+    t[r] = WordVec{_mm512_mask_broadcast_i32x4(blocks, 0xF000, piece(12))};
+  });
+  TransposeBlocks(t);
+}
+
+// scores[r][j] = sum_i q[i][r] * keys[j][i] for kGroupKeys keys. dims are whole pieces. q: [dims, stride], scores:
+// [rows, 64].
+template <size_t kRows, class Type>
+HWY_INLINE void ScoresInRegisters(Type type, const float* HWY_RESTRICT q, size_t stride, const char* const* keys,
+                                  const char* const* ahead, i64_t dims, float* HWY_RESTRICT scores) {
+  const F32Tag d;
+  constexpr size_t kPerWord = 4 / sizeof(typename Type::Raw);
+  const i64_t bytes = dims * static_cast<i64_t>(sizeof(typename Type::Raw));
+  F32Vec sum[kRows][kGroups];
+  Unroll<kRows>([&](auto r) FOVEA_INLINE_LAMBDA {
+    Unroll<kGroups>([&](auto g) FOVEA_INLINE_LAMBDA { sum[r][g] = hn::Zero(d); });
+  });
+  for (i64_t from = 0; from < bytes; from += kPieceBytes, q += 4 * kPerWord * stride) {
+    // A part of the line's keys with each piece: more at a time would fill the buffers for misses.
+    for (int j = 0; j < kGroupKeys / 4; ++j) {
+      __builtin_prefetch(ahead[(from / kPieceBytes % 4) * (kGroupKeys / 4) + j] + from / 64 * 64, 0, 2);
+    }
+    WordVec words[kGroups][4];
+    Unroll<kGroups>([&](auto g) FOVEA_INLINE_LAMBDA { LoadPieces(keys + g * kWords, from, words[g]); });
+    Unroll<4>([&](auto c) FOVEA_INLINE_LAMBDA {
+      Unroll<kPerWord>([&](auto e) FOVEA_INLINE_LAMBDA {
+        F32Vec key[kGroups];
+        Unroll<kGroups>([&](auto g) FOVEA_INLINE_LAMBDA { key[g] = ElementOfWords(type, e, words[g][c]); });
+        Unroll<kRows>([&](auto r) FOVEA_INLINE_LAMBDA {
+          const F32Vec x = hn::Set(d, q[(c * kPerWord + e) * stride + r]);
+          Unroll<kGroups>([&](auto g) FOVEA_INLINE_LAMBDA { sum[r][g] = hn::MulAdd(x, key[g], sum[r][g]); });
+        });
+      });
+    });
+  }
+  Unroll<kRows>([&](auto r) FOVEA_INLINE_LAMBDA {
+    Unroll<kGroups>([&](auto g) FOVEA_INLINE_LAMBDA { hn::StoreU(sum[r][g], d, scores + r * kTileKeys + g * kWords); });
+  });
+}
+
+// As many keys of keys[0, count) as there are whole groups; returns how many.
+template <class Type>
+HWY_INLINE int ScoresOfGroups(Type type, const float* q, size_t stride, int rows, const char* const* keys,
+                              const char* const* ahead, int count, i64_t dims, float* scores) {
+  if (rows > kMostRows || dims * static_cast<i64_t>(sizeof(typename Type::Raw)) % kPieceBytes != 0) return 0;
+  int j = 0;
+  for (; j + kGroupKeys <= count; j += kGroupKeys) {
+    ForRows(rows, [&](auto size, int r) FOVEA_INLINE_LAMBDA {
+      ScoresInRegisters<size>(type, q + r, stride, keys + j, ahead + j, dims,
+                              scores + static_cast<ptrdiff_t>(r) * kTileKeys + j);
+    });
+  }
+  return j;
+}
+#else
+template <class Type>
+HWY_INLINE int ScoresOfGroups(Type, const float*, size_t, int, const char* const*, const char* const*, int, i64_t,
+                              float*) {
+  return 0;
+}
+#endif
+
+// scores[r][j] for the keys at keys[0, count). q and small_q: [dims, stride], the second one, where not null, is
+// q * kSmallE4m3. buffer: kTurnedFloats.
+inline void ScoresByKeys(const float* q, const float* small_q, size_t stride, int rows, Dtype type,
+                         const char* const* keys, const char* const* ahead, int count, i64_t dims, float* buffer,
+                         float* scores) {
+  WithElementType(type, small_q != nullptr, keys, count, dims, [&](auto t) HWY_ATTR {
     constexpr i64_t kBytes = sizeof(typename decltype(t)::Raw);
-    const float* part = q;
+    const float* part = std::is_same_v<decltype(t), SmallE4m3> ? small_q : q;
+    const int done = ScoresOfGroups(t, part, stride, rows, keys, ahead, count, dims, scores);
+    if (done == count) return;
     for (i64_t i = 0; i < dims; i += kTurnedDims, part += stride * kTurnedDims) {
       const i64_t n = at_most(dims - i, kTurnedDims);
-      TurnKeys(t, keys, ahead, i * kBytes, count, n, buffer);
+      TurnKeys(t, keys + done, ahead + done, i * kBytes, count - done, n, buffer);
       ForRows(rows, [&](auto size, int r) FOVEA_INLINE_LAMBDA {
-        ScoresOfTurned<size>(part + r, stride, buffer, count, n, i == 0,
-                             scores + static_cast<ptrdiff_t>(r) * kTileKeys);
+        ScoresOfTurned<size>(part + r, stride, buffer, count - done, n, i == 0,
+                             scores + static_cast<ptrdiff_t>(r) * kTileKeys + done);
       });
     }
   });

@@ -125,12 +125,17 @@ inline void PointAtRows(const TileSide& side, i64_t first, int begin, int end, u
 // rows[k]: where the vector of token first + k lies, zeros from `end` on and for ids that are no page (a packed mask
 // may hide such tokens).
 inline void PointAhead(const TileSide& side, i64_t first, i64_t end, const char** rows) {
-  const int count = static_cast<int>(at_least(0, at_most(end - first, kTileKeys)));
-  for (int k = count; k < kTileKeys; ++k) rows[k] = reinterpret_cast<const char*>(kZeroRow);
-  kv_for_tokens(*side.kv, *side.table, side.b, first, count, [&](i64_t k, KvSlot slot) {
+  const i64_t count = at_least(0, at_most(end - first, kTileKeys));
+  for (i64_t k = count; k < kTileKeys; ++k) rows[k] = reinterpret_cast<const char*>(kZeroRow);
+  const bool paged = side.kv->spec.layout == KvLayout::paged || side.kv->spec.layout == KvLayout::paged_csr;
+  for (i64_t k = 0; k < count;) {
+    const KvSlot slot = kv_locate(*side.kv, *side.table, side.b, first + k);
+    const i64_t stop = paged ? at_most(count, k + side.kv->spec.page_size - slot.offset) : count;
     const bool page = slot.page >= 0 && slot.page < side.kv->pages;
-    rows[k] = page ? kv_address(*side.data, slot, side.head) : reinterpret_cast<const char*>(kZeroRow);
-  });
+    const char* p = page ? kv_address(*side.data, slot, side.head) : reinterpret_cast<const char*>(kZeroRow);
+    const i64_t step = page ? side.data->token_stride : 0;
+    for (; k < stop; ++k, p += step) rows[k] = p;
+  }
 }
 
 // Is no element of e4m3 vectors NaN?
@@ -149,13 +154,16 @@ inline bool NoneIsNan(const char* const* rows, int count, i64_t dims) {
   return none && hn::AllFalse(d, hn::Eq(top, most));
 }
 
-// WithFloatType for these vectors, with the quicker one of e4m3 where it serves.
+// WithFloatType for these vectors, with a quicker one of e4m3 where it serves; `small`: SmallE4m3 does.
 template <class Body>
-HWY_INLINE void WithElementType(Dtype type, const char* const* rows, int count, i64_t dims, const Body& body) {
-  if (type == Dtype::e4m3 && NoneIsNan(rows, count, dims)) {
-    body(FiniteE4m3());
-  } else {
+HWY_INLINE void WithElementType(Dtype type, bool small, const char* const* rows, int count, i64_t dims,
+                                const Body& body) {
+  if (type != Dtype::e4m3 || !NoneIsNan(rows, count, dims)) {
     WithFloatType(type, body);
+  } else if (small) {
+    body(SmallE4m3());
+  } else {
+    body(FiniteE4m3());
   }
 }
 

@@ -15,7 +15,9 @@
 //   converted keys [chunk, max d], or turned ones [64, 64]
 #include "backend/cpu/kernels/attention.h"
 
+#include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/attention.cpp"
@@ -39,8 +41,8 @@ namespace HWY_NAMESPACE {
 void TileScores(const Block& k, const TileSide& side, Tile& tile) {
   if (k.by_keys) {
     const int n = static_cast<int>(hn::Lanes(F32Tag())), from = tile.begin / n * n, to = (tile.end + n - 1) / n * n;
-    PointAtTile(side, tile.places[tile.now].keys, from, to, tile);
-    ScoresByKeys(k.q, k.stride, k.task.rows, codec_dtype(side.spec->codec), tile.rows + from,
+    const char* const* rows = PointAtTile(side, tile.places[tile.now].keys, from, to, tile);
+    ScoresByKeys(k.q, k.small_q, k.stride, k.task.rows, codec_dtype(side.spec->codec), rows + from,
                  tile.places[1 - tile.now].keys + from, to - from, side.dims, k.converted, k.x + from);
     return;
   }
@@ -88,16 +90,37 @@ void Decay(const Block& k, State& state) {
   }
 }
 
+// May weights be multiplied by kSmallE4m3? They are at most a scale of V each.
+bool ScalesStayFinite(const Tile& tile) {
+  float most = 0;
+  for (int j = tile.begin; j < tile.end; ++j) most = std::max(most, std::abs(tile.value_scale[j]));
+  return StaysFinite(most);
+}
+
+// By keys.
+void EnlargeWeights(const Block& k, const Tile& tile) {
+  const F32Tag d;
+  const int n = static_cast<int>(hn::Lanes(d));
+  for (int r = 0; r < k.task.rows; ++r) {
+    float* row = k.x + static_cast<ptrdiff_t>(r) * kTileKeys;
+    for (int j = tile.begin / n * n; j < tile.end; j += n) {
+      hn::Store(hn::Mul(hn::Load(d, row + j), hn::Set(d, kSmallE4m3)), d, row + j);
+    }
+  }
+}
+
 void TileValues(const Block& k, const TileSide& side, Tile& tile, State& state) {
   const Weights weights{k.x, k.key_step(), k.row_step()};
   // Few rows: a conversion in registers, for each four of them, costs less than a way through memory.
   if (k.by_keys && tile.uniform && !side.scaled_rows() && side.dims % static_cast<i64_t>(hn::Lanes(F32Tag())) == 0) {
-    PointAtTile(side, tile.places[tile.now].values, tile.begin, tile.end, tile);
+    const char* const* rows = PointAtTile(side, tile.places[tile.now].values, tile.begin, tile.end, tile);
     const Dtype stored = codec_dtype(side.spec->codec);
-    WithElementType(stored, tile.rows + tile.begin, tile.end - tile.begin, side.dims, [&](auto type) HWY_ATTR {
-      Values(type, weights, tile.rows, tile.places[1 - tile.now].values, tile.begin, tile.end, side.dims, k.task.rows,
-             k.decay, state.o, k.o_stride);
-    });
+    WithElementType(stored, ScalesStayFinite(tile), rows + tile.begin, tile.end - tile.begin, side.dims,
+                    [&](auto type) HWY_ATTR {
+                      if constexpr (std::is_same_v<decltype(type), SmallE4m3>) EnlargeWeights(k, tile);
+                      Values(type, weights, rows, tile.places[1 - tile.now].values, tile.begin, tile.end, side.dims,
+                             k.task.rows, k.decay, state.o, k.o_stride);
+                    });
     return;
   }
   bool scales_finite = true;
@@ -277,6 +300,13 @@ bool InLanesByKeys(const AttentionArgs& args, const AttentionTask& task) {
   return by_keys;
 }
 
+bool HasKeysOf(const AttentionArgs& args, Codec codec) {
+  for (int s = 0; s < args.spec.segments; ++s) {
+    if (args.kv[s].spec.k.codec == codec) return true;
+  }
+  return false;
+}
+
 // Sets up a block in the caller's frame and runs body(block, state of the sequence, state of a split).
 template <class Body>
 HWY_INLINE void WithBlock(const AttentionArgs& args, const AttentionTiles& tiles, const AttentionTask& task,
@@ -290,6 +320,7 @@ HWY_INLINE void WithBlock(const AttentionArgs& args, const AttentionTiles& tiles
           .stride = (static_cast<size_t>(task.rows) + n - 1) / n * n,
           .o_stride = static_cast<size_t>(attention_padded(args.spec.kv[0].d_v)),
           .q = nullptr,
+          .small_q = nullptr,
           .x = nullptr,
           .converted = nullptr,
           .interval = {},
@@ -304,10 +335,14 @@ HWY_INLINE void WithBlock(const AttentionArgs& args, const AttentionTiles& tiles
     next += floats;
     return taken;
   };
-  k.q = take(rows * static_cast<size_t>(args.spec.kv[0].d_k));
+  const size_t rows_of_q = rows * static_cast<size_t>(args.spec.kv[0].d_k);
+  k.q = take(rows_of_q);
   k.x = take(rows * kTileKeys);
   whole.o = take(rows * k.o_stride);
   split.o = take(rows * k.o_stride);
+  if (k.by_keys && HasKeysOf(args, Codec::fp8) && next + rows_of_q + kTurnedFloats <= buffer + kBufferFloats) {
+    k.small_q = take(rows_of_q);
+  }
   k.converted = take(0);
   DescribeRows(k);
   body(k, whole, split);

@@ -45,6 +45,11 @@ struct E4m3 {
 // e4m3 where no element is NaN, which takes half the steps. Not among WithFloatType's.
 struct FiniteE4m3 : E4m3 {};
 
+// The same, times 2^-120, which takes no multiplication: e4m3's subnormals become f32's. Where the other factor of a
+// product is multiplied by kSmallE4m3 instead, nothing is rounded differently.
+struct SmallE4m3 : FiniteE4m3 {};
+inline constexpr float kSmallE4m3 = 0x1p120f;
+
 // Calls body with the type of `t`: body(F32{}), ... `t` must be one of the four.
 template <class Body>
 HWY_INLINE auto WithFloatType(Dtype t, const Body& body) {
@@ -86,7 +91,8 @@ HWY_INLINE V WidenTop(Type, D d, U top) {
   const hn::RebindToSigned<D> di;
   // The sign stays, copies of it after it go; exponent and mantissa come to lie across f32's border between the two.
   const U bits = hn::And(hn::BitCast(du, hn::ShiftRight<4>(hn::BitCast(di, top))), hn::Set(du, 0x87F00000u));
-  const V scaled = hn::Mul(hn::BitCast(d, bits), hn::Set(d, 0x1p120f));
+  if constexpr (std::is_same_v<Type, SmallE4m3>) return hn::BitCast(d, bits);
+  const V scaled = hn::Mul(hn::BitCast(d, bits), hn::Set(d, kSmallE4m3));
   if constexpr (std::is_same_v<Type, FiniteE4m3>) return scaled;
   // 480 would be 0x7F, which is NaN: with f32's exponent all ones.
   const auto is_nan = hn::Eq(hn::And(bits, hn::Set(du, 0x07F00000u)), hn::Set(du, 0x07F00000u));
@@ -104,13 +110,14 @@ template <class Type, class D, class V = hn::Vec<D>>
 HWY_INLINE V LoadF32(Type type, D d, const void* p) {
   if constexpr (Type::dtype == Dtype::f32) {
     return hn::LoadU(d, static_cast<const float*>(p));
-  } else if constexpr (std::is_same_v<Type, FiniteE4m3>) {
+  } else if constexpr (std::is_base_of_v<FiniteE4m3, Type>) {
     const hn::RebindToSigned<D> di;
     const hn::Rebind<int8_t, D> dr;
     // Extended by the sign, of which WidenTop would make the same copies.
     const auto bits = hn::And(hn::ShiftLeft<20>(hn::PromoteTo(di, hn::LoadU(dr, static_cast<const int8_t*>(p)))),
                               hn::Set(di, static_cast<int32_t>(0x87F00000u)));
-    return hn::Mul(hn::BitCast(d, bits), hn::Set(d, 0x1p120f));
+    if constexpr (std::is_same_v<Type, SmallE4m3>) return hn::BitCast(d, bits);
+    return hn::Mul(hn::BitCast(d, bits), hn::Set(d, kSmallE4m3));
   } else {
     const hn::RebindToUnsigned<D> du;
     const hn::Rebind<typename Type::Raw, D> dr;
