@@ -17,7 +17,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 double Fma(int64_t rounds, float* sink) {
   const hn::ScalableTag<float> d;
   const auto a = hn::Set(d, 0.5f), b = hn::Set(d, 0.25f);
-  auto x0 = b, x1 = b, x2 = b, x3 = b, x4 = b, x5 = b, x6 = b, x7 = b, x8 = b, x9 = b;
+  // Each begins elsewhere: equal chains would be compiled to one.
+  const auto at = [&](float x) HWY_ATTR { return hn::Set(d, x); };
+  auto x0 = at(0), x1 = at(1), x2 = at(2), x3 = at(3), x4 = at(4);
+  auto x5 = at(5), x6 = at(6), x7 = at(7), x8 = at(8), x9 = at(9);
   for (int64_t i = 0; i < rounds; ++i) {
     x0 = hn::MulAdd(x0, a, b);
     x1 = hn::MulAdd(x1, a, b);
