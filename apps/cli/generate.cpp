@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // fovea generate: answers prompts with a GGUF model.
 #include <atomic>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <sstream>
 
 #include "commands.h"
 #include "device.h"
@@ -16,6 +16,7 @@
 #include "interrupt.h"
 #include "printer.h"
 #include "progress.h"
+#include "read_file.h"
 #include "report.h"
 
 namespace fovea::app {
@@ -34,14 +35,12 @@ std::vector<std::string> read_prompts(const GenerateOptions& o) {
   if (o.has_prompt && !o.prompts_file.empty()) throw Error("give --prompt or --prompts, not both");
   if (!o.has_prompt && o.prompts_file.empty()) throw Error("give a prompt with --prompt or --prompts");
   if (o.has_prompt) return {o.prompt};
-  std::ifstream in(o.prompts_file);
-  if (!in) throw Error(o.prompts_file + ": cannot open");
+  std::istringstream in(read_file(o.prompts_file));
   std::vector<std::string> prompts;
   for (std::string line; std::getline(in, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (!line.empty()) prompts.push_back(line);
   }
-  if (in.bad()) throw Error(o.prompts_file + ": cannot read");
   if (prompts.empty()) throw Error(o.prompts_file + ": holds no prompt");
   return prompts;
 }

@@ -2,7 +2,9 @@
 #include "deploy/model_attention.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -274,8 +276,9 @@ ModelAttention parse_config(const std::string& text, const std::string& name) {
 ModelAttention read_model_attention(const std::string& path) {
   std::error_code ignored;
   const std::string file = std::filesystem::is_directory(path, ignored) ? path + "/config.json" : path;
+  errno = 0;
   std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw Error(file + ": cannot open it");
+  if (!stream) throw Error(file + ": cannot open: " + std::strerror(errno));
   char magic[4] = {};
   stream.read(magic, sizeof magic);
   if (stream && std::string_view(magic, sizeof magic) == "GGUF") return read_gguf(file);

@@ -112,7 +112,7 @@ TEST(Cli, FaultsAreOneLineAndExitCode2) {
   expect_fault({"generate", "--prompt", "x"}, "give a model with --model");
   expect_fault({"generate", "--model", "m"}, "give a prompt with --prompt or --prompts");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--prompts", "y"}, "not both");
-  expect_fault({"generate", "--model", "m", "--prompts", folder.path + "/none"}, "cannot open");
+  expect_fault({"generate", "--model", "m", "--prompts", folder.path + "/none"}, "none: cannot open: No such file");
   expect_fault({"generate", "--model", "m", "--prompts", empty}, "holds no prompt");
   expect_fault({"generate", "--model", folder.path + "/none", "--prompt", "x"}, "none: cannot open: No such file");
   expect_fault({"generate", "--model", folder.path, "--prompt", "x"}, "not a regular file");
@@ -256,7 +256,9 @@ TEST(Cli, PerplexityFaults) {
   const std::string text = folder.write("text", "hello");
   expect_fault({"perplexity", "--text", text}, "give a model with --model");
   expect_fault({"perplexity", "--model", "m"}, "give a text with --text");
-  expect_fault({"perplexity", "--model", "m", "--text", folder.path + "/none"}, "none: cannot open");
+  expect_fault({"perplexity", "--model", "m", "--text", folder.path + "/none"},
+               "none: cannot open: No such file or directory");
+  expect_fault({"perplexity", "--model", "m", "--text", folder.path}, "cannot read: Is a directory");
   expect_fault({"perplexity", "--model", folder.path + "/none", "--text", text}, "none: cannot open");
   expect_fault({"perplexity", "--model", "m", "--text", text, "--kv", "f16,f15"},
                "KV format 'f15' does not exist, allowed are f32, f16, bf16, fp8, fp8:tensor");

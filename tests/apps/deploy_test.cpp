@@ -247,7 +247,7 @@ TEST(CompileCommand, FaultsAreOneLine) {
   expect_fault({"compile", "--arch", "80", "--model-config", llama}, "--output is required");
   expect_fault({"compile", "--arch", "91", "--model-config", llama, "-o", "x"},
                "arch is \"91\": must be one of 70, 75");
-  expect_fault({"compile", "--arch", "80", "--model-config", "/none", "-o", "x"}, "/none: cannot open it");
+  expect_fault({"compile", "--arch", "80", "--model-config", "/none", "-o", "x"}, "/none: cannot open: No such file");
   expect_fault(with({"--kv", "bf16,fp9"}), "--kv is fp9: must be one of f32, f16, bf16, fp8");
   expect_fault(with({"--kv-scale", "row"}), "--kv-scale is row: must be one of none, tensor");
   expect_fault(with({"--dtype", "int8"}), "--dtype is int8: must be one of f32, f16, bf16");
