@@ -91,6 +91,14 @@ class File:
             blob += data
         return out + (b"\0" * (-len(out) % 32) + blob if with_data else b"")
 
+    def cuts(self):
+        """The bytes before each tensor."""
+        whole, at = self.bytes(), len(self.bytes(with_data=False))
+        for _, _, _, data in self.tensors:
+            at += -at % 32
+            yield whole[:at]
+            at += len(data)
+
 
 def rows_of(dims, kind, data, columns, rows):
     """The first columns of the first rows: whole blocks."""
@@ -149,7 +157,8 @@ def from_model(path):
         "gguf": {"model": small.bytes(),
                  "table": File(short, file.tensors[:12]).bytes(with_data=False),
                  "metadata": File(short).bytes(),
-                 "half": small.bytes()[:len(small.bytes()) // 2]},
+                 "half": small.bytes()[:len(small.bytes()) // 2]} |
+                {f"before_tensor_{i}": cut for i, cut in enumerate(small.cuts())},
         "chat_template": {"model": bytes([1, 2, 1, 0, 2]) + b"hi" + template[1]} if template else {},
     }
 
