@@ -164,7 +164,7 @@ const char* text_of(int32_t op) {
 }  // namespace
 
 Command add_bench(CLI::App& app) {
-  CLI::App* options = app.add_subcommand("bench", "Time an operation beside the limits of this machine");
+  CLI::App* options = app.add_subcommand("bench", "Time an operation beside the limits of this machine, or a model");
   options->require_subcommand(0, 1);
   const auto list = std::make_shared<bool>(false);
   options->add_flag("--list-presets", *list, "name the presets");
@@ -176,8 +176,10 @@ Command add_bench(CLI::App& app) {
     add_run_options(*sub, benchmark.run);
     add_shape_options(*sub, benchmark);
   }
-  return {options, [list, benchmarks] {
+  const Command model = add_bench_model(*options);
+  return {options, [list, benchmarks, model] {
             if (*list) list_presets();
+            if (model.options->parsed()) return model.run();
             for (const auto& [sub, benchmark] : *benchmarks) {
               if (!sub->parsed()) continue;
               const Report report = run(benchmark.op, benchmark.shape(), benchmark.run);
@@ -185,7 +187,7 @@ Command add_bench(CLI::App& app) {
               if (!std::cout.flush()) throw Error("cannot write to the standard output");
               return 0;
             }
-            if (!*list) throw Error("give an operation; fovea bench --help names them");
+            if (!*list) throw Error("give an operation, or model; fovea bench --help names them");
             return 0;
           }};
 }

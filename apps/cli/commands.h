@@ -19,6 +19,7 @@ struct Command {
 Command add_info(CLI::App& app);
 Command add_generate(CLI::App& app);
 Command add_bench(CLI::App& app);
+Command add_bench_model(CLI::App& bench);
 Command add_compile(CLI::App& app);
 Command add_perplexity(CLI::App& app);
 Command add_tokenize(CLI::App& app);

@@ -24,7 +24,7 @@ namespace {
 
 struct GenerateOptions {
   std::string model, prompt, prompts_file, system, isq, kv = "f16";
-  bool has_prompt = false, has_system = false, chat = true, json = false;
+  bool has_prompt = false, has_system = false, chat = true, ignore_end = false, json = false;
   int64_t max_tokens = 128;
   EngineOptions engine;
   Sampling sampling;
@@ -56,6 +56,7 @@ std::vector<Request> make_requests(const GenerateOptions& o, const Tokenizer& to
                     : plain_prompt(tokenizer, prompts[i]);
     r.max_new_tokens = o.max_tokens;
     r.sampling = o.sampling;
+    r.stops_at_end = !o.ignore_end;
     r.sampling.seed += i;  // equal prompts of one file get different draws
     requests.push_back(std::move(r));
   }
@@ -150,6 +151,7 @@ Command add_generate(CLI::App& app) {
               "put prompts into the model's chat template (default), or give them as they are");
   CLI::Option* system = c->add_option("--system", o->system, "system prompt of the chat");
   number("-n,--max-tokens", o->max_tokens, 1, 1 << 30, "most new tokens per prompt");
+  c->add_flag("--ignore-eos", o->ignore_end, "go on after a token that ends an answer: always --max-tokens tokens");
   number("--temperature", o->sampling.temperature, 0.0, 1e6, "0 = always the most likely token: then nothing is drawn");
   // What shapes a draw; without a temperature nothing is drawn.
   std::vector<CLI::Option*> of_draws;

@@ -146,7 +146,7 @@ void Run::take(size_t request, Token token, size_t row) {
     scheduler_->finish(request);
     if (hooks_.on_finish) hooks_.on_finish(request, answer);
   };
-  if (tokenizer_.is_end(token)) return finish(Finish::kEnd);
+  if (r.stops_at_end && tokenizer_.is_end(token)) return finish(Finish::kEnd);
   answer.tokens.push_back(token);
   if (r.sampling.logprobs > 0) answer.logprobs.push_back(sampler_->logprobs(row, r.sampling.logprobs));
   ++result_.stats.generated_tokens;

@@ -35,13 +35,14 @@ struct Request {
   std::vector<Token> prompt;
   int64_t max_new_tokens = 0;
   Sampling sampling;
+  bool stops_at_end = true;  // false: an end token is a token like the others
 };
 
 enum class Finish { kEnd, kLength, kContext, kInterrupted };  // end token, max_new_tokens, model's context, interrupt
 std::string_view name_of(Finish finish);
 
 struct Answer {
-  std::vector<Token> tokens;            // without the end token
+  std::vector<Token> tokens;            // without the end token that ended it
   std::vector<TokenLogprobs> logprobs;  // one per token where they were asked for
   Finish finish = Finish::kInterrupted;
   int64_t shared_tokens = 0;  // of the prompt, taken from another request's pages

@@ -142,7 +142,7 @@ TEST(Bench, RefusesBadOptionsInOneLine) {
   refused("attention --mask none --window 8", "--mask is none: --window and --chunk-size need --mask causal");
   refused("attention --q-len 9 --kv-len 8", "--kv-len is 8: must be at least --q-len, 9");
   refused("norm --batch 16384 --q-len 65536 --hidden 1048576", "of memory: at most ");
-  refused("", "give an operation; fovea bench --help names them");
+  refused("", "give an operation, or model; fovea bench --help names them");
   refused("gemm", "gemm");
   refused("norm --vocab 8", "--vocab");
   refused("norm --threads -1", "-1");

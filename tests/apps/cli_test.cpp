@@ -206,6 +206,17 @@ TEST(Cli, GenerateJson) {
   EXPECT_EQ(d["decode"]["tokens"], 2);
 }
 
+TEST(Cli, GenerateGoesOnAfterTheEnd) {
+  FOVEA_NEEDS_MODEL();
+  const Outcome r =
+      fovea(generate({"--prompt", "What is the capital of France?", "-n", "12", "--ignore-eos", "--json"}));
+  EXPECT_EQ(r.code, 0) << r.err;
+  const nlohmann::json answer = nlohmann::json::parse(r.out)["answers"][0];
+  EXPECT_EQ(answer["finish"], "length");
+  EXPECT_EQ(answer["tokens"].size(), 12u);
+  EXPECT_EQ(answer["text"].get<std::string>().rfind("The capital of France is Paris.", 0), 0u);
+}
+
 TEST(Cli, GenerateWithQuantisedWeights) {
   FOVEA_NEEDS_MODEL();
   const Outcome r = fovea(generate({"--prompt", "What is the capital of France?", "-n", "12", "--isq", "q8_0"}));

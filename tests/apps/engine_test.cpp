@@ -218,6 +218,11 @@ TEST(Engine, StopsAtAnEndToken) {
   const auto first = std::find(free_run.begin(), free_run.end(), free_run[3]);
   EXPECT_EQ(stopped.tokens(0), Tokens(free_run.begin(), first));
   EXPECT_EQ(stopped.result.answers[0].finish, Finish::kEnd);
+  std::vector<Request> going_on = requests({prompt}, 6);
+  going_on[0].stops_at_end = false;
+  const Trace whole = trace(s, precise(), going_on);
+  EXPECT_EQ(whole.tokens(0), free_run);
+  EXPECT_EQ(whole.result.answers[0].finish, Finish::kLength);
 }
 
 TEST(Engine, HooksAndInterrupt) {

@@ -30,9 +30,9 @@ struct MatmulArgs {
 };
 
 // Tiles of the CPU kernel. None of them changes a result: each output is one chain of sums over k.
-inline constexpr i64_t kMatmulRows = 48;     // of x, per task
+inline constexpr i64_t kMatmulRows = 96;     // of x, per task
 inline constexpr i64_t kMatmulWeights = 8;   // rows of w decoded together
-inline constexpr i64_t kMatmulDepth = 256;   // elements of k decoded together: whole blocks of every weight type
+inline constexpr i64_t kMatmulDepth = 1024;  // elements of k decoded together: whole blocks of every weight type
 inline constexpr i64_t kMatmulPadding = 16;  // packed rows of x are padded to this: the widest vector of f32
 inline constexpr i64_t kMatmulAlign = 64;    // bytes, of the packed rows
 

@@ -18,7 +18,9 @@ namespace HWY_NAMESPACE {
 template <class Block>
 HWY_INLINE void DecodeBlocks(Block block, const char* row, i64_t first, i64_t count, float* out) {
   const auto* p = reinterpret_cast<const u8_t*>(row) + first / Block::kWeights * Block::kBytes;
-  for (i64_t i = 0; i < count; i += Block::kWeights, p += Block::kBytes) DecodeBlock(block, p, out + i);
+  for (i64_t i = 0; i < count; i += Block::kWeights, p += Block::kBytes) {
+    DecodeBlock(block, p, [to = out + i](size_t j, Scales v) { hn::StoreU(v, BlockTag(), to + j); });
+  }
 }
 
 // The same of an element type; change(v) is what is stored of the vector v.
