@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # One command for each habit; `make` lists them. Settings: BUILD (preset), PREFIX (of install), PROMPT and MODEL (of demo),
-# TIDY (of lint: --all for every file), FUZZ_SECONDS, FUZZ_RUNS (the same inputs each time) and FUZZ_TARGETS (of fuzz), ARCHS and NVRTC (of kernels: architectures by commas; libnvrtc files or folders).
+# TIDY (of lint: --all for every file), FUZZ_SECONDS, FUZZ_RUNS (the same inputs each time) and FUZZ_TARGETS (of fuzz), NEON_TESTS (of test-neon: programs; all), ARCHS and NVRTC (of kernels: architectures by commas; libnvrtc files or folders).
 BUILD ?= release
 PREFIX ?= /usr/local
 PROMPT ?= Why do language models keep a cache of keys and values?
@@ -8,6 +8,7 @@ PROMPT ?= Why do language models keep a cache of keys and values?
 DIR := build-$(BUILD)
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?=
+NEON_TESTS ?=
 MODEL ?= models/SmolLM2-135M-Instruct.Q4_1.gguf
 JOBS := $(shell nproc)
 ARCHS ?= 90a
@@ -39,12 +40,12 @@ test-gpu: ## run the tests on this machine's CUDA card and write results/gpu-con
 	@$(MAKE) build
 	@tools/test_gpu.py --bin $(DIR)/bin
 
-test-neon: ## compile library and tests for arm64 and run them under qemu-user
+test-neon: ## compile library and NEON_TESTS (all) for arm64 and run them under qemu-user
 	@tools/install_packages.sh build neon
 	@tools/fetch_arm64.sh
 	@cmake --preset neon
-	@cmake --build --preset neon
-	@tools/test_neon.sh build-neon/bin
+	@cmake --build --preset neon $(if $(NEON_TESTS),--target $(NEON_TESTS))
+	@tools/test_neon.sh build-neon/bin $(NEON_TESTS)
 
 fuzz: packages ## fuzz FUZZ_TARGETS (all) for FUZZ_SECONDS (60) each: libFuzzer, AddressSanitizer, UndefinedBehaviorSanitizer
 	@tools/install_packages.sh fuzz
