@@ -41,13 +41,15 @@ constexpr i64_t matmul_packed_k(i64_t k) {
   return (k + kMatmulPadding - 1) / kMatmulPadding * kMatmulPadding;
 }
 
-// Rows of w in a task: about 2^17 multiply-adds of work, and at most 1024 tasks for one block of rows of x.
+// Rows of w in a task: about 2^17 multiply-adds of work, and at most 1024 tasks for one block of rows of x. With many
+// rows of x a task writes 128 bytes of each row of out, so that threads rarely write to the same line.
 constexpr i64_t matmul_weights_per_task(i64_t m, i64_t n, i64_t k) {
   const i64_t rows = m < 4 ? 4 : m > kMatmulRows ? kMatmulRows : m;
   const i64_t by_work = (1 << 17) / rows / (k > 0 ? k : 1);
   const i64_t by_count = n / 1024;
   const i64_t wanted = by_work > by_count ? by_work : by_count;
-  return (wanted > 1 ? wanted + kMatmulWeights - 1 : kMatmulWeights) / kMatmulWeights * kMatmulWeights;
+  const i64_t unit = rows < 16 ? kMatmulWeights : 4 * kMatmulWeights;
+  return wanted > 1 ? (wanted + unit - 1) / unit * unit : unit;
 }
 
 }  // namespace fovea

@@ -100,8 +100,9 @@ requires(Block::kWeights == 256) HWY_INLINE
 
 // The same of an element type; scale_of(c, k) is what weight k of row c is multiplied by, the same for 128 weights.
 template <class Type, class ScaleOf>
-HWY_INLINE void DotElements(Type type, const char* const* rows, const float* HWY_RESTRICT x, i64_t k,
+HWY_INLINE void DotElements(Type type, const char* const* rows, const float* HWY_RESTRICT x, i64_t k, i64_t ahead,
                             const ScaleOf& scale_of, float* HWY_RESTRICT sums) {
+  constexpr i64_t kBytes = static_cast<i64_t>(sizeof(typename Type::Raw));
   const F32Tag d;
   F32Vec acc[kTurns], scale[kTurns];
 #pragma GCC unroll 4
@@ -116,9 +117,12 @@ HWY_INLINE void DotElements(Type type, const char* const* rows, const float* HWY
       const F32Vec xk = hn::LoadU(d, x + i);
       const size_t rest = static_cast<size_t>(last - i);
 #pragma GCC unroll 4
+      for (i64_t line = 0; line < kTurns * kL * kBytes; line += 64) PrefetchAt(rows[0], ahead + line);
+      ahead += kTurns * kL * kBytes;
+#pragma GCC unroll 4
       for (int c = 0; c < kTurns; ++c) {
-        const char* p = rows[c] + i * static_cast<i64_t>(sizeof(typename Type::Raw));
-        F32Vec w = rest >= static_cast<size_t>(kL) ? LoadF32(type, d, p) : LoadF32Part(type, d, p, rest);
+        const char* p = rows[c] + i * kBytes;
+        F32Vec w = rest >= static_cast<size_t>(kL) ? LoadWeights(type, d, p) : LoadF32Part(type, d, p, rest);
         if constexpr (Type::dtype == Dtype::e4m3) w = hn::Mul(w, scale[c]);
         acc[c] = hn::MulAdd(xk, w, acc[c]);
       }
@@ -147,7 +151,7 @@ inline void DotRow(const MatmulArgs& a, const float* x, i64_t n, i64_t count, fl
     if (blocks) continue;
     WithFloatType(a.w.dtype, [&](auto type) {
       const auto scale_of = [&](int c, i64_t i) { return weight_scale_at(a.w_scale, a.spec.scale_kind, at[c], i); };
-      DotElements(type, rows, x, k, scale_of, sums);
+      DotElements(type, rows, x, k, ahead, scale_of, sums);
     });
   }
 }
