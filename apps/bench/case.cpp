@@ -56,9 +56,9 @@ template <class Params>
 class CaseOf final : public Case {
  public:
   CaseOf(const Context& context, Memory& memory, Build<Params> build, const Shape& shape, Work work,
-         uint64_t rotate_bytes, uint64_t seed)
+         uint64_t rotate_bytes, uint64_t seed, uint32_t flags)
       : CaseOf(context, memory, Dry<Params>(build, shape, memory.device_type(), memory.device_id()), build, shape, work,
-               rotate_bytes, seed) {}
+               rotate_bytes, seed, flags) {}
 
   void run(uint64_t set) override { plan_.run(params_[set], exec_); }
   std::string explain() const override { return plan_.explain(); }
@@ -73,7 +73,7 @@ class CaseOf final : public Case {
 
  private:
   CaseOf(const Context& context, Memory& memory, const Dry<Params>& dry, Build<Params> build, const Shape& shape,
-         Work work, uint64_t rotate_bytes, uint64_t seed)
+         Work work, uint64_t rotate_bytes, uint64_t seed, uint32_t flags)
       : memory_(memory), plan_(timed_plan(context, dry.params)), data_(Data::kFilled, seed, memory) {
     work_ = work;
     sets_ = count_sets(dry, work, rotate_bytes, memory);
@@ -82,7 +82,8 @@ class CaseOf final : public Case {
       params_.push_back(build(shape, data_));
     }
     bytes_ = data_.bytes();
-    exec_ = {.stream = memory.stream(),
+    exec_ = {.flags = flags,
+             .stream = memory.stream(),
              .scratch = data_.workspace(plan_.scratch_bytes()),
              .scratch_bytes = plan_.scratch_bytes(),
              .sync = data_.workspace(plan_.sync_bytes()),
@@ -122,9 +123,9 @@ auto with_op(int32_t op, const Shape& shape, const Body& body) {
 }  // namespace
 
 std::unique_ptr<Case> make_case(const Context& context, Memory& memory, int32_t op, const Shape& shape,
-                                uint64_t rotate_bytes, uint64_t seed) {
+                                uint64_t rotate_bytes, uint64_t seed, uint32_t flags) {
   return with_op(op, shape, [&]<class Params>(Build<Params> build, Work work) -> std::unique_ptr<Case> {
-    return std::make_unique<CaseOf<Params>>(context, memory, build, shape, work, rotate_bytes, seed);
+    return std::make_unique<CaseOf<Params>>(context, memory, build, shape, work, rotate_bytes, seed, flags);
   });
 }
 

@@ -67,6 +67,7 @@ std::string samples_text(const Report& r) {
   std::string text = format("%lld samples of %lld call%s", number(r.timing.samples), number(r.timing.calls),
                             r.timing.calls == 1 ? "" : "s");
   if (r.graph > 0) text += format(", replays of graphs of %lld", number(r.graph));
+  if (r.early) text += ", launched early";
   return text;
 }
 
@@ -160,6 +161,7 @@ std::string to_json(const Report& r) {
                       {"bundle", r.device.bundle},
                       {"kernels", r.kernels}};
     json["graph_calls"] = r.graph;
+    json["early"] = r.early;
     json["start_seconds"] = {{"plan", r.plan_seconds}, {"first_call", r.timing.first}};
   }
   return json.dump(2) + "\n";

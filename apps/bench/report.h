@@ -19,6 +19,7 @@ struct Report {
   Work work;
   double plan_seconds = 0;
   int64_t graph = 0;  // calls of a replayed graph; 0: none
+  bool early = false;
   Timing timing = {};
   Roof roof = {};
 };

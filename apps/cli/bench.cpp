@@ -29,6 +29,7 @@ struct RunOptions {
   int64_t samples = 21;
   int64_t memory = 256;  // MiB
   int64_t graph = 0;     // calls; 0: none
+  bool early = false;
   std::string cublaslt;
   bool json = false;
 };
@@ -41,6 +42,7 @@ uint64_t rotate_bytes(const RunOptions& o, const DeviceInfo& device) {
 void check_device(const RunOptions& o, const DeviceInfo& device) {
   if (device.device_type == FOVEA_CUDA) return;
   if (o.graph != 0) throw Error("--graph is " + std::to_string(o.graph) + ": only CUDA replays graphs");
+  if (o.early) throw Error("--early: only CUDA has early launches");
   if (!o.cublaslt.empty()) throw Error("--cublaslt is " + o.cublaslt + ": only CUDA has it");
 }
 
@@ -53,7 +55,8 @@ Report run(int32_t op, const Shape& shape, const RunOptions& o) {
   Memory& memory = cuda ? static_cast<Memory&>(*cuda) : host_memory();
   Progress progress;
   progress.say("filling memory");
-  std::unique_ptr<Case> c = make_case(context, memory, op, shape, rotate_bytes(o, device), o.seed);
+  std::unique_ptr<Case> c = make_case(context, memory, op, shape, rotate_bytes(o, device), o.seed,
+                                      o.early ? FOVEA_EXEC_EARLY : 0);
   Report report{.op = op,
                 .preset = o.preset,
                 .shape = shape,
@@ -65,7 +68,8 @@ Report run(int32_t op, const Shape& shape, const RunOptions& o) {
                 .seed = o.seed,
                 .work = c->work(),
                 .plan_seconds = c->plan_seconds(),
-                .graph = o.graph};
+                .graph = o.graph,
+                .early = o.early};
   progress.say("warming up");
   const auto say_sample = [&](int64_t done) {
     progress.say("sample " + std::to_string(done + 1) + " of " + std::to_string(o.samples));
@@ -136,6 +140,7 @@ void add_run_options(CLI::App& app, RunOptions& run) {
   number("--samples", run.samples, 1, 100000, "times that are taken");
   number("--memory", run.memory, 1, 1 << 20, "MiB that calls touch before operands come again, twice the L2 at least");
   number("--graph", run.graph, 0, 10000, "CUDA: replay captured graphs of so many calls; 0: single calls");
+  app.add_flag("--early", run.early, "CUDA, from 9.0: calls start while the one before them ends");
   app.add_option("--cublaslt", run.cublaslt, "CUDA: libcublasLt, or a folder that holds it, for the bf16 product")
       ->type_name("PATH");
   app.add_flag("--json", run.json, "print JSON");

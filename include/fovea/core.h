@@ -128,7 +128,10 @@ typedef struct fovea_device_info {
   char cache[256] FOVEA_DEFAULT({0});          /* CUDA: folder, and why it is not written if it is not */
 } fovea_device_info;
 
-enum { FOVEA_EXEC_CHECK = 1 }; /* flags of fovea_exec: synchronise and report bad index values as an error */
+/* Flags of fovea_exec. CHECK: synchronise and report bad index values as an error. EARLY: CUDA, from compute capability
+ * 9.0: kernels start while the work ahead of them in the stream ends (programmatic dependent launch). They wait for it
+ * before they read or write memory, so that results are the same. */
+enum { FOVEA_EXEC_CHECK = 1, FOVEA_EXEC_EARLY = 2 };
 
 /* What belongs to one call and not to the operation. scratch: its contents never matter. sync: zeroed once by the
  * caller, left zero by every call, never shared by two calls in flight. Sizes: fovea_plan_workspace. */

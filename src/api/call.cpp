@@ -23,11 +23,18 @@ Status check_workspace(const char* name, const void* memory, uint64_t bytes, uin
   return {};
 }
 
+Status check_flags(uint32_t flags, const Caps& caps) {
+  if (flags == 0 || flags == FOVEA_EXEC_CHECK) return {};
+  if (flags != FOVEA_EXEC_EARLY) {  // both: a checked call waits, so that nothing is left to start early
+    return invalid_value("exec.flags", flags, "must be 0, FOVEA_EXEC_CHECK or FOVEA_EXEC_EARLY");
+  }
+  if (caps.device_type == FOVEA_CUDA && caps.compute_capability >= 90) return {};
+  return invalid_value("exec.flags", "FOVEA_EXEC_EARLY", "must be 0 or FOVEA_EXEC_CHECK before CUDA's 9.0");
+}
+
 Status check_exec(const fovea_exec& exec, const Workspace& needs, const Caps& caps) {
   FOVEA_TRY(check_struct("exec", &exec));
-  if (exec.flags & ~static_cast<uint32_t>(FOVEA_EXEC_CHECK)) {
-    return invalid_value("exec.flags", exec.flags, "must be 0 or FOVEA_EXEC_CHECK");
-  }
+  FOVEA_TRY(check_flags(exec.flags, caps));
   if (caps.device_type == FOVEA_CPU && exec.stream != nullptr) {
     return invalid_value("exec.stream", "given", "must be null on the CPU");
   }

@@ -170,7 +170,12 @@ TEST_P(EveryOp, WorkspaceAndExecErrors) {
     EXPECT_EQ(fovea_plan_run(plan.get(), c.params(), &exec), FOVEA_INVALID_VALUE);
     return std::string(fovea_last_error());
   };
-  EXPECT_EQ(message([](Exec& e) { e.flags = 6; }), "exec.flags is 6: must be 0 or FOVEA_EXEC_CHECK");
+  for (const uint32_t flags : {3u, 4u, 6u}) {
+    EXPECT_EQ(message([&](Exec& e) { e.flags = flags; }),
+              "exec.flags is " + std::to_string(flags) + ": must be 0, FOVEA_EXEC_CHECK or FOVEA_EXEC_EARLY");
+  }
+  EXPECT_EQ(message([](Exec& e) { e.flags = FOVEA_EXEC_EARLY; }),
+            "exec.flags is FOVEA_EXEC_EARLY: must be 0 or FOVEA_EXEC_CHECK before CUDA's 9.0");
   EXPECT_EQ(message([&](Exec& e) { e.stream = &e; }), "exec.stream is given: must be null on the CPU");
   EXPECT_EQ(message([](Exec& e) { e.struct_size = 3; }).substr(0, 26), "exec.struct_size is 3: mus");
   if (workspace.exec.scratch_bytes > 0) {

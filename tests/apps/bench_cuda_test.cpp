@@ -127,6 +127,7 @@ TEST(BenchCudaCommand, WithoutADriverSaysSo) {
 
 TEST(BenchCudaCommand, RefusesWhatIsForOneDeviceOnly) {
   app::expect_fault({"bench", "norm", "--graph", "3"}, "--graph is 3: only CUDA replays graphs");
+  app::expect_fault({"bench", "norm", "--early"}, "--early: only CUDA has early launches");
   app::expect_fault({"bench", "norm", "--cublaslt", "x"}, "--cublaslt is x: only CUDA has it");
   app::expect_fault({"bench", "norm", "--bundle", "x"}, "--bundle is for CUDA: --device is cpu");
   app::expect_fault({"bench", "norm", "--compile", "never"}, "--compile is for CUDA: --device is cpu");

@@ -30,6 +30,7 @@ struct ResidentCall {
   TestPlan plan;
   std::unique_ptr<DeviceCall> call;
   int graph = -1;
+  int early_graph = -1;  // a late producer, and the call launched early behind it
   TestDevice& device() const { return *backend.device; }
 };
 using ResidentCalls = std::vector<std::unique_ptr<ResidentCall>>;

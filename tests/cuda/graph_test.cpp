@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans captured once and replayed: the graph is made at length 1, and serves every other length, page table and slot
 // that the memory holds by then. Replays follow a slow producer on the same non-blocking stream: a kernel that does not
-// wait its turn reads poison. Skipped where there is no card.
+// wait its turn reads poison. From compute capability 9.0 a second graph launches the call early behind a producer that
+// is late. Skipped where there is no card.
 #include <numeric>
 
 #include "cuda/calls.h"
+#include "cuda/late_producer.h"
 #include "oracle/attention64.h"
 #include "support/attention_cases.h"
 #include "support/check.h"
@@ -24,25 +26,34 @@ class Graph : public OnDevices {
         EXPECT_EQ(one->plan.launch(*one->call), FOVEA_OK) << one->backend.name << ": " << fovea_last_error();
       });
       EXPECT_GE(one->graph, 0) << one->backend.name << ": " << one->device().finish();
+      const LateProducer* producer = LateProducer::instance();
+      if (producer == nullptr) continue;
+      const Mirror::LateCopy copy = one->call->put_off();
+      one->call->set_flags(FOVEA_EXEC_EARLY);
+      one->early_graph = one->device().capture(one->call->exec().stream, [&] {
+        producer->run(copy, one->call->exec().stream);
+        EXPECT_EQ(one->plan.launch(*one->call), FOVEA_OK) << one->backend.name << ": " << fovea_last_error();
+      });
+      one->call->set_flags(0);
+      EXPECT_GE(one->early_graph, 0) << one->backend.name << ": " << one->device().finish();
     }
   }
-  // Replays at once, and behind a slow producer; `before` and `check` stand around each. A caller cannot ask for early
-  // launches yet; once he can, this is the loop that they double.
+  // Replays at once, behind a slow producer, and early; `before` and `check` stand around each.
   template <class Before, class Check>
   void replay(ResidentCalls& calls, const Before& before, const Check& check) {
     for (auto& one : calls) {
-      for (const bool late : {false, true}) {
-        SCOPED_TRACE(one->backend.name + (late ? ", behind a slow producer" : ""));
+      const auto one_replay = [&](const char* how, int graph, const auto& upload) {
+        SCOPED_TRACE(one->backend.name + how);
         before();
-        if (late) {
-          one->call->upload_late();
-        } else {
-          one->call->upload();
-        }
-        one->device().replay(one->graph, one->call->exec().stream);
+        upload();
+        one->device().replay(graph, one->call->exec().stream);
         expect_clean(*one);
         check();
-      }
+      };
+      one_replay("", one->graph, [&] { one->call->upload(); });
+      one_replay(", behind a slow producer", one->graph, [&] { one->call->upload_late(); });
+      if (one->early_graph < 0) continue;
+      one_replay(", early", one->early_graph, [&] { static_cast<void>(one->call->put_off()); });
     }
   }
 };

@@ -44,6 +44,7 @@ const std::vector<InstructionFile>& instruction_files() {
       {"registers", {"registers"}, 90},
       {"cluster", {"cluster"}, 90},
       {"dependent", {"dependent"}, 90},
+      {"slow_copy", {"slow_copy"}, 90},
       {"convert", {"f16_of_f32", "f32_of_f16", "exp2_approx", "log2_approx", "rcp_approx"}, 70},
       {"convert_sm75", {"tanh_approx"}, 75},
       {"convert_sm80", {"pack_f16", "pack_bf16", "bf16x2_of_e4m3x2"}, 80},

@@ -61,6 +61,11 @@ void DeviceCall::upload(bool late) {
   }
 }
 
+Mirror::LateCopy DeviceCall::put_off() {
+  if (host_status_ != nullptr) std::memcpy(status_.data(), host_status_, sizeof *host_status_);
+  return mirror_.put_off();
+}
+
 std::vector<std::string> DeviceCall::download() {
   std::vector<std::string> faults = mirror_.download();
   if (host_status_ != nullptr) std::memcpy(host_status_, status_.data(), sizeof *host_status_);

@@ -33,8 +33,10 @@ class DeviceCall {
     return *static_cast<const Params*>(params());
   }
   const Exec& exec() const { return exec_; }
+  void set_flags(uint32_t flags) { exec_.flags = flags; }
   void upload() { upload(false); }
   void upload_late() { upload(true); }  // see Mirror
+  Mirror::LateCopy put_off();           // the same
   std::vector<std::string> download();  // as Mirror's, and the sync that must be left zero
 
  private:

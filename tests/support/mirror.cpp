@@ -99,15 +99,23 @@ void Mirror::upload() {
   device_.write(arena_, image_.data(), image_.size());
 }
 
-void Mirror::upload_late() {
+Mirror::LateCopy Mirror::put_off() {
   fill_image();
   if (late_ == nullptr) late_ = device_.allocate(arena_bytes_);
-  if (late_ == nullptr) return upload();
+  if (late_ == nullptr) {
+    device_.write(arena_, image_.data(), image_.size());
+    return {};
+  }
   device_.write(late_, image_.data(), image_.size());
   device_.fill(arena_, kPoison, arena_bytes_);
   static_cast<void>(device_.finish());
+  return {arena_, late_, arena_bytes_};
+}
+
+void Mirror::upload_late() {
+  const LateCopy copy = put_off();
   device_.delay();
-  device_.copy(arena_, late_, arena_bytes_);
+  device_.copy(copy.to, copy.from, copy.bytes);
 }
 
 void Mirror::read_dense(const Piece& piece, const std::byte* got, std::vector<std::string>& faults) {

@@ -31,6 +31,13 @@ class Mirror {
   void* address(const void* host) const;  // on the device, of any byte of what was added
 
   void upload();  // poisons the zones too
+  // The same put off: there is poison until `copy` is made, by something that is launched on the device's stream.
+  struct LateCopy {
+    std::byte* to = nullptr;
+    const std::byte* from = nullptr;
+    size_t bytes = 0;
+  };
+  LateCopy put_off();
   // The same behind a slow producer: what is launched on the device's stream next finds the contents only if it waits
   // its turn; before, there is poison. Pieces with allocations of their own are there at once.
   void upload_late();

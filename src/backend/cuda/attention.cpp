@@ -130,9 +130,9 @@ Status attention(BackendContext& context, const AttentionPlan& plan, const Atten
     const AttentionLaunch& launch_plan = plan.launches[i];
     set_launch(launch_plan, g);
     const auto kernel_at = [&](int n) -> const KernelUse& { return plan.kernels[static_cast<size_t>(n)]; };
-    FOVEA_TRY(launch(c, kernel_at(launch_plan.kernel), attention_shape(launch_plan), g, exec.stream));
+    FOVEA_TRY(launch(c, kernel_at(launch_plan.kernel), attention_shape(launch_plan), g, exec));
     if (launch_plan.merge < 0) continue;
-    FOVEA_TRY(launch(c, kernel_at(launch_plan.merge), attention_merge_shape(launch_plan), g, exec.stream));
+    FOVEA_TRY(launch(c, kernel_at(launch_plan.merge), attention_merge_shape(launch_plan), g, exec));
   }
   return wait_if_checked(c, exec);
 }

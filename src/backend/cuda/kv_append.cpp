@@ -178,15 +178,13 @@ Status kv_append(BackendContext& context, const KvAppendPlan& plan, const KvAppe
   KvAppendBlock block = kv_append_block(plan, args);
   if (!(exec.flags & FOVEA_EXEC_CHECK)) {
     block.status = exec.status;
-    return launch(c, plan.kernels[0], kv_append_shape(plan, block, resident_warps(c, plan.kernels[0])), block,
-                  exec.stream);
+    return launch(c, plan.kernels[0], kv_append_shape(plan, block, resident_warps(c, plan.kernels[0])), block, exec);
   }
   CheckedCall checked(c, exec.stream);
   FOVEA_TRY(checked.open());
   block.report = checked.report();
   FOVEA_TRY(check_indices(c, plan, args, block, exec.stream, checked));
-  FOVEA_TRY(
-      launch(c, plan.kernels[0], kv_append_shape(plan, block, resident_warps(c, plan.kernels[0])), block, exec.stream));
+  FOVEA_TRY(launch(c, plan.kernels[0], kv_append_shape(plan, block, resident_warps(c, plan.kernels[0])), block, exec));
   CheckReport report;
   FOVEA_TRY(checked.finish(report));
   return report.count == 0 ? Status() : vectors_not_finite(static_cast<i64_t>(report.count));

@@ -38,6 +38,14 @@ Status launch(const CudaContext& context, const KernelUse& use, const LaunchShap
   return launch_raw(context, use, shape, &args, stream);
 }
 
+// The same of a call. Kernels of operations begin with start_grid, so they may be launched early.
+template <class Args>
+Status launch(const CudaContext& context, const KernelUse& use, LaunchShape shape, const Args& args,
+              const fovea_exec& exec) {
+  shape.early = (exec.flags & FOVEA_EXEC_EARLY) != 0;
+  return launch(context, use, shape, args, exec.stream);
+}
+
 // How many blocks of this shape one multiprocessor holds at once.
 Status blocks_per_sm(const CudaContext& context, const KernelUse& use, unsigned threads, unsigned smem_bytes, int& out);
 

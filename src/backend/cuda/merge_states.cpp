@@ -27,9 +27,10 @@ bool is_aligned(const View& v) {
 }
 
 template <int capacity>
-Status run(const CudaContext& context, const MergeStatesPlan& plan, const MergeStatesArgs& args, void* stream) {
+Status run(const CudaContext& context, const MergeStatesPlan& plan, const MergeStatesArgs& args,
+           const fovea_exec& exec) {
   const MergeStatesBlock<capacity> block = merge_states_block<capacity>(plan, args);
-  return launch(context, plan.kernels[0], merge_states_shape(block.rows, plan.lanes), block, stream);
+  return launch(context, plan.kernels[0], merge_states_shape(block.rows, plan.lanes), block, exec);
 }
 
 }  // namespace
@@ -72,8 +73,8 @@ Status merge_states(BackendContext& context, const MergeStatesPlan& plan, const 
                     const fovea_exec& exec) {
   const CudaContext& c = cuda(context);
   FOVEA_TRY(refuse_capture_if_checked(c, exec));
-  FOVEA_TRY(args.spec.parts <= kFewParts ? run<kFewParts>(c, plan, args, exec.stream)
-                                         : run<kMaxParts>(c, plan, args, exec.stream));
+  FOVEA_TRY(args.spec.parts <= kFewParts ? run<kFewParts>(c, plan, args, exec)
+                                         : run<kMaxParts>(c, plan, args, exec));
   return wait_if_checked(c, exec);
 }
 

@@ -124,6 +124,7 @@ inline void decode_plain(const AttentionCudaArgs& g, DecodeShared& shared) {
   const int kv_heads = s.kv_heads, group = s.group.divisor;
   const int units = kv_heads * ((s.d_v + config::d_v - 1) / config::d_v);
   touch_parameters(g);
+  start_grid();
   const Line line = find_piece(g, shared, units);
   if (line.begin >= line.end) return;
   PlainSequence r = shared.plain;
@@ -183,8 +184,10 @@ inline void attention_decode(const AttentionCudaArgs& g) {
   extern __shared__ char shared_bytes[];
   DecodeShared& shared = *reinterpret_cast<DecodeShared*>(shared_bytes);
   if constexpr (config::fixed != 0) {
+    start_grid();
     decode_fixed(g, shared);
   } else if constexpr (kGeneral) {
+    start_grid();
     decode_even(g, shared);
   } else {
     decode_plain(g, shared);

@@ -21,6 +21,7 @@ struct SplitPieces {
 };
 
 extern "C" __global__ void __launch_bounds__(128) attention_merge(const __grid_constant__ AttentionCudaArgs g) {
+  start_grid();
   const AttentionArgs& a = g.a;
   // Blocks of cut parts count their slots from the end.
   const i64_t slot = blockIdx.x;

@@ -125,6 +125,7 @@ inline void prefill_plain(const AttentionCudaArgs& g) {
 
 // The body of a family's kernel.
 inline void attention_prefill(const AttentionCudaArgs& g) {
+  start_grid();
   if constexpr (kGeneral) {
     prefill_general(g);
   } else {

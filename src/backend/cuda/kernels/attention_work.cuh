@@ -3,6 +3,7 @@
 // those lie. All token numbers are those that this rank holds ("held"); they fit 31 bits, which the plan checks.
 #pragma once
 
+#include "backend/cuda/kernels/grid_start.cuh"
 #include "backend/cuda/kernels/ptx/address.cuh"
 #include "backend/cuda/kernels/status.cuh"
 #include "shared/params/attention_cuda.h"

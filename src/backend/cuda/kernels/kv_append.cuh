@@ -23,6 +23,7 @@
 // and where groups of dims have scales the largest magnitudes of theirs, 256 * units bytes a warp.
 #pragma once
 
+#include "backend/cuda/kernels/grid_start.cuh"
 #include "backend/cuda/kernels/rows.cuh"
 #include "backend/cuda/kernels/smem.cuh"
 #include "backend/cuda/kernels/status.cuh"
@@ -351,6 +352,7 @@ inline KvSlot slot_of(i64_t id, int page_size) {
 
 extern "C" __global__ void __launch_bounds__(kAppendWarps * 32, 1)
     kv_append(const __grid_constant__ KvAppendBlock args) {
+  start_grid();
   const AppendSmem smem = append_smem(args.rotary_dim / 2);
   char* const memory = dynamic_smem();
   double* const inv_freq = reinterpret_cast<double*>(memory + smem.inv_freq);

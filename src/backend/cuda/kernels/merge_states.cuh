@@ -15,6 +15,7 @@
 // Shared memory, bytes: weights 32 * parts * 8.
 #pragma once
 
+#include "backend/cuda/kernels/grid_start.cuh"
 #include "backend/cuda/kernels/rows.cuh"
 #include "shared/params/merge_states.h"
 
@@ -199,6 +200,7 @@ inline void merge(const MergeArgs& a, const MergeRow& r, const Weights& w, const
 }
 
 extern "C" __global__ void __launch_bounds__(kMergeThreads) merge_states(const __grid_constant__ MergeArgs args) {
+  start_grid();
   __shared__ PartWeight weights[kMostRows][config::parts];
   Group group;
   group.lanes = args.lanes;
