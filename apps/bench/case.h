@@ -38,8 +38,8 @@ class Case {
 
 // So many sets that calls which take them in turn touch rotate_bytes before a set comes again; at least 2 and at most
 // 4096, and no more than 8 * rotate_bytes of memory where 2 sets fit into that.
-// `flags`: of each call's exec. `memory` is that of the context's device. Throws fovea::Error where the library refuses the shape, app::Error where
-// options contradict or memory is short.
+// `flags`: of each call's exec. `memory` is that of the context's device. Throws fovea::Error where the library refuses
+// the shape, app::Error where options contradict or memory is short.
 std::unique_ptr<Case> make_case(const Context& context, Memory& memory, int32_t op, const Shape& shape,
                                 uint64_t rotate_bytes, uint64_t seed, uint32_t flags = 0);
 

@@ -55,8 +55,8 @@ Report run(int32_t op, const Shape& shape, const RunOptions& o) {
   Memory& memory = cuda ? static_cast<Memory&>(*cuda) : host_memory();
   Progress progress;
   progress.say("filling memory");
-  std::unique_ptr<Case> c = make_case(context, memory, op, shape, rotate_bytes(o, device), o.seed,
-                                      o.early ? FOVEA_EXEC_EARLY : 0);
+  std::unique_ptr<Case> c =
+      make_case(context, memory, op, shape, rotate_bytes(o, device), o.seed, o.early ? FOVEA_EXEC_EARLY : 0);
   Report report{.op = op,
                 .preset = o.preset,
                 .shape = shape,

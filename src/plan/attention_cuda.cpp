@@ -226,7 +226,9 @@ KernelRequest make_request(std::string_view file, std::string_view entry, const 
                                          {"general", is_general(spec, kind)},
                                          {"blocks_per_sm", blocks_per_sm(shape, caps)}},
                            .arch = caps.arch};
-  if (shape.decode) request.constants.push_back({"fixed", fixed});
+  const KvLayout layout = spec.kv[0].layout;
+  const bool paged = !is_general(spec, kind) && (layout == KvLayout::paged || layout == KvLayout::paged_csr);
+  request.constants.push_back(shape.decode ? KernelConstant{"fixed", fixed} : KernelConstant{"paged", paged});
   return request;
 }
 

@@ -64,6 +64,25 @@ TEST_F(InstructionLaunch, BlocksOfAClusterReachEachOther) {
   }
 }
 
+TEST_F(InstructionLaunch, TheLastBlockSeesWhatTheOthersWrote) {
+  const KernelUse use = load("atomic", "last_block_sums");
+  for (const u32_t blocks : {1u, 2u, 131u, 4000u}) {
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      const std::vector<u32_t> words = random_words(blocks * 128);
+      std::vector<u32_t> want((blocks + 2) * 128, 0);
+      for (u32_t i = 0; i < blocks * 128; ++i) {
+        want[i] = 3 * words[i] + 1;
+        want[blocks * 128 + i % 128] += want[i];
+      }
+      want[(blocks + 1) * 128] = blocks;
+      const auto in = upload(words), out = upload(std::vector<u32_t>(want.size(), 0));
+      run(use, {.grid = {blocks}, .block = {128}},
+          cuda_test::WordsArgs{.in = in->as<u32_t>(), .out = out->as<u32_t>()});
+      ASSERT_EQ(download<u32_t>(*out, want.size()), want) << blocks << " blocks";
+    }
+  }
+}
+
 TEST_F(InstructionLaunch, AChainOfEarlyLaunchesKeepsItsOrder) {
   SKIP_BELOW(90);
   const KernelUse use = load("dependent", "dependent");

@@ -41,6 +41,7 @@ const std::vector<InstructionFile>& instruction_files() {
       {"bulk", {"tensor_load", "tensor_store"}, 90, {{"rank", 3}}},
       {"bulk", {"tensor_load", "tensor_store"}, 90, {{"rank", 4}}},
       {"bulk", {"tensor_load", "tensor_store"}, 90, {{"rank", 5}}},
+      {"atomic", {"last_block_sums"}, 70},
       {"registers", {"registers"}, 90},
       {"cluster", {"cluster"}, 90},
       {"dependent", {"dependent"}, 90},

@@ -47,7 +47,6 @@ inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   for (int i = 0; i < 4; ++i) r |= static_cast<unsigned>(both >> (selector >> 4 * i & 7) * 8 & 0xFF) << 8 * i;
   return r;
 }
-inline void __threadfence() {}
 template <class T>
 T __ldcg(const T* p) {
   return *p;
@@ -88,6 +87,9 @@ inline unsigned __ballot_sync(unsigned mask, bool x) {
     bits |= static_cast<unsigned>(other) << lane;
   }
   return bits;
+}
+inline int __all_sync(unsigned mask, bool x) {
+  return __ballot_sync(mask, x) == mask;
 }
 inline int __any_sync(unsigned mask, bool x) {
   return __ballot_sync(mask, x) != 0;

@@ -113,6 +113,7 @@ void set_launch(const AttentionLaunch& launch, AttentionCudaArgs& g) {
   g.split_tiles = launch.split_tiles;
   g.max_splits = launch.max_splits;
   g.least_tiles = 1;
+  g.blocks = make_divider(std::max(launch.blocks, 1));
 }
 
 LaunchShape attention_merge_shape(const AttentionLaunch& launch) {

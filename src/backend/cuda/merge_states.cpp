@@ -73,8 +73,7 @@ Status merge_states(BackendContext& context, const MergeStatesPlan& plan, const 
                     const fovea_exec& exec) {
   const CudaContext& c = cuda(context);
   FOVEA_TRY(refuse_capture_if_checked(c, exec));
-  FOVEA_TRY(args.spec.parts <= kFewParts ? run<kFewParts>(c, plan, args, exec)
-                                         : run<kMaxParts>(c, plan, args, exec));
+  FOVEA_TRY(args.spec.parts <= kFewParts ? run<kFewParts>(c, plan, args, exec) : run<kMaxParts>(c, plan, args, exec));
   return wait_if_checked(c, exec);
 }
 

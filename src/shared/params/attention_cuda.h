@@ -72,6 +72,7 @@ struct AttentionCudaArgs {
   int split_tiles;    // cut fixed
   int max_splits;     // cut parts and fixed: pieces that a row block has room for
   int least_tiles;    // cut even: the least tiles of a block
+  Divider blocks;     // cut even: blocks of the launch
   int q_align, out_align, k_align, v_align, rope_align;  // bytes that every row's address is a multiple of, at most 16
   AttentionArgs a;
 };
@@ -106,13 +107,15 @@ constexpr int attention_key_bytes(const AttentionShape& s) {
   const int v = s.v_in_k ? 0 : s.d_v * (s.v8 ? 1 : 2) + 16;
   return k + rope + v + 8;
 }
-// An upper bound of a kernel's shared memory, which its source asserts: Q, stages or results, and a little per row.
+// An upper bound of a kernel's shared memory, which its source asserts: Q, stages or decode's results, what prefill's
+// rows need on their way out (and room for eight of them, where Q's rows of a warp leave none), and a little per row.
 constexpr int attention_smem_bytes(const AttentionShape& s) {
-  const int rows = attention_block_rows(s), q = s.q_parts * rows * ((s.d_main + s.d_rope) * (s.q8 ? 1 : 2) + 16);
+  const int rows = attention_block_rows(s), q_row = (s.d_main + s.d_rope) * (s.q8 ? 1 : 2) + 16;
   const int stages = (s.decode ? s.warps : 1) * s.stages * (s.keys * attention_key_bytes(s) + 64);
-  const int results = s.decode ? s.warps * rows * s.d_v * 4 : s.warps * (16 * (s.d_v + 8) * 4 + 192);
-  const int per_row = s.decode ? s.warps * (20 + 8) + 4 : 24;
-  return q + (stages > results ? stages : results) + rows * per_row + 1152;
+  const int results = s.decode ? s.warps * rows * s.d_v * 4 : 0, eight = 8 * (s.d_v * 4 + 16);
+  const int out = s.decode ? 0 : s.warps * (eight <= s.m_tiles * 16 * q_row ? 16 : eight);
+  const int per_row = s.decode ? s.warps * (20 + 12) + 4 : 44;
+  return s.q_parts * rows * q_row + (stages > results ? stages : results) + out + rows * per_row + 1152;
 }
 
 }  // namespace fovea

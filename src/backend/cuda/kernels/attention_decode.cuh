@@ -13,6 +13,7 @@
 #pragma once
 
 #include "backend/cuda/kernels/attention_plain.cuh"
+#include "backend/cuda/kernels/ptx/atomic.cuh"
 
 namespace fovea {
 
@@ -32,6 +33,7 @@ struct DecodeShared {
   AttentionRequest request;
   float top[kWarps][config::block_rows];
   float sum[kWarps][config::block_rows];
+  float unit[kWarps][config::block_rows];
   i64_t warp_tiles[kWarps];
   i64_t found_before;  // tiles before the sequence that holds the piece's first tile
   i64_t found;
@@ -191,8 +193,8 @@ inline float attend_tiles(const AttentionCudaArgs& g, DecodeShared& shared, cons
   return to_log2;
 }
 
-// The warps' results to shared memory, O under its own warp's maximum; tops in powers of two.
-inline void gather_warps(DecodeShared& shared, float to_log2, const Output& o, const RowState& state) {
+// The warps' results of the first `rows` rows to shared memory, O under its own warp's maximum; tops in powers of two.
+inline void gather_warps(DecodeShared& shared, int rows, float to_log2, const Output& o, const RowState& state) {
   const int lane = lane_id(), warp = warp_id();
   __syncthreads();  // every warp is done with the stages
 #pragma unroll
@@ -201,12 +203,14 @@ inline void gather_warps(DecodeShared& shared, float to_log2, const Output& o, c
     for (int h = 0; h < 2; ++h) {
       const float sum = row_sum(state, i, h);
       const int n = i * 16 + fragment_row(lane, h);
+      if (n >= rows) continue;
       if (leads_row(lane)) {
         shared.top[warp][n] = state.top[i][h] == minus_infinity() ? minus_infinity() : state.top[i][h] * to_log2;
         shared.sum[warp][n] = sum;
+        shared.unit[warp][n] = state.unit;
       }
       for_pairs(o, i, h, [&](int dim, float x, float y) {
-        *reinterpret_cast<float2*>(&shared.o[warp][n][dim]) = {x * state.unit, y * state.unit};
+        *reinterpret_cast<float2*>(&shared.o[warp][n][dim]) = {x, y};
       });
     }
   }
@@ -214,35 +218,28 @@ inline void gather_warps(DecodeShared& shared, float to_log2, const Output& o, c
 }
 
 struct WarpParts {
-  static constexpr int kBatch = kWarps;
   const DecodeShared& s;
   float top(int k, int r) const { return s.top[k][r]; }
   float sum(int k, int r) const { return s.sum[k][r]; }
+  float unit(int k, int r) const { return s.unit[k][r]; }
   float4 o(int k, int r, int dim) const { return *reinterpret_cast<const float4*>(&s.o[k][r][dim]); }
 };
-struct BlockPieces {
-  static constexpr int kBatch = 8;
-  const AttentionCudaArgs& g;  // two pieces per block: [0] what it ends or passes, [1] what it begins
-  i64_t first;                 // block that began
-  Piece at(int k) const { return piece_at(g, 2 * (first + k) + (k == 0)); }
-  float top(int k, int r) const { return __ldcg(&at(k).top(r)); }
-  float sum(int k, int r) const { return __ldcg(&at(k).sum(r)); }
-  float4 o(int k, int r, int dim) const { return __ldcg(reinterpret_cast<const float4*>(at(k).o(r) + dim)); }
-};
 
-template <class Parts>
-inline void merge_to_out(const AttentionCudaArgs& g, const AttentionRequest& r, const DecodeTask& task, int count,
-                         const Parts& parts) {
-  merge_parts<config::d_v>(task.block.count, count, parts, [&](int n, int dim, float4 value, float top, float sum) {
+inline auto to_out(const AttentionCudaArgs& g, const AttentionRequest& r, const DecodeTask& task) {
+  return [&](int n, int dim, float4 value, float top, float sum) {
     store_merged(g, r, task.kv_head, task.block.first + n, task.v_dim, config::d_v, dim, value, top, sum);
-  });
+  };
 }
-template <class Parts>
-inline void merge_to_piece(const Piece& piece, const DecodeTask& task, int count, const Parts& parts) {
-  merge_parts<config::d_v>(task.block.count, count, parts, [&](int n, int dim, float4 value, float top, float sum) {
-    *reinterpret_cast<float4*>(piece.o(n) + dim) = value;
-    if (dim == 0) piece.top(n) = top, piece.sum(n) = sum;
-  });
+inline void merge_warps_to_out(const AttentionCudaArgs& g, const DecodeShared& shared, const AttentionRequest& r,
+                               const DecodeTask& task) {
+  merge_parts<config::d_v, kWarps>(task.block.count, WarpParts{shared}, to_out(g, r, task));
+}
+inline void merge_warps_to_piece(const Piece& piece, const DecodeShared& shared, const DecodeTask& task) {
+  merge_parts<config::d_v, kWarps>(task.block.count, WarpParts{shared},
+                                   [&](int n, int dim, float4 value, float top, float sum) {
+                                     *reinterpret_cast<float4*>(piece.o(n) + dim) = value;
+                                     if (dim == 0) piece.top(n) = top, piece.sum(n) = sum;
+                                   });
 }
 
 // The row block's tiles [first, last) by all warps, to shared memory. Where V holds NaN or Inf, twice.
@@ -258,29 +255,46 @@ inline void attend_and_gather(const AttentionCudaArgs& g, DecodeShared& shared, 
     if (by_key || __syncthreads_or(poisoned(o, state)) == 0) break;
     by_key = true;
   }
-  gather_warps(shared, to_log2, o, state);
+  gather_warps(shared, task.block.count, to_log2, o, state);
 }
 
-// Results of a row block and unit whose tiles begin at `first_tile` of the line, of which this block of threads had
-// `count` of `tiles` from `offset` on: stored, or left as a piece, which the last of its blocks merges.
+// A block's share of the line.
+inline i64_t share_of_block(const AttentionCudaArgs& g, i64_t tiles) {
+  const i64_t rounded = tiles + g.blocks.divisor - 1;
+  if (rounded < i64_t{1} << 31) return divide(static_cast<int>(rounded), g.blocks);
+  return rounded / g.blocks.divisor;
+}
+// Blocks of `per_block` tiles that so many tiles reach into.
+inline int count_blocks(int tiles, i64_t per_block) {
+  const auto size = static_cast<unsigned>(at_most(per_block, 0x40000000));
+  return tiles == 0 ? 0 : static_cast<int>((static_cast<unsigned>(tiles) + size - 1) / size);
+}
+
+// The result of `count` of the `tiles` tiles of a row block and unit, from `offset` on: stored, or left as a piece,
+// which the last of its blocks merges. Each block leaves two pieces: [0] of what it ends or passes, [1] of what it
+// begins.
 inline void finish_task(const AttentionCudaArgs& g, DecodeShared& shared, const AttentionRequest& r,
-                        const DecodeTask& task, i64_t first_tile, int tiles, int count, int offset, i64_t per_block) {
+                        const DecodeTask& task, int tiles, int count, int offset, i64_t per_block) {
   if (count == tiles) {
-    merge_to_out(g, r, task, kWarps, WarpParts{shared});
+    merge_warps_to_out(g, shared, r, task);
     return;
   }
-  merge_to_piece(piece_at(g, 2 * static_cast<i64_t>(blockIdx.x) + (offset == 0)), task, kWarps, WarpParts{shared});
-  const i64_t first_block = first_tile / per_block, blocks = (first_tile + tiles - 1) / per_block - first_block + 1;
-  __threadfence();
+  const int block = static_cast<int>(blockIdx.x);
+  merge_warps_to_piece(piece_at(g, 2 * static_cast<i64_t>(block) + (offset == 0)), shared, task);
+  const int before = count_blocks(offset, per_block), after = count_blocks(tiles - offset - count, per_block);
+  const int first = block - before, blocks = before + 1 + after;
   __syncthreads();
   if (threadIdx.x == 0) {
-    const unsigned arrived = atomicAdd(&g.arrived[first_block], 1u);
-    shared.last = arrived == blocks - 1;
-    if (shared.last) g.arrived[first_block] = 0;
-    __threadfence();
+    const unsigned arrived = ptx::add_acquire_release(&g.arrived[first], 1u);
+    shared.last = arrived + 1 == static_cast<unsigned>(blocks);
+    if (shared.last) g.arrived[first] = 0;
   }
   __syncthreads();
-  if (shared.last) merge_to_out(g, r, task, static_cast<int>(blocks), BlockPieces{g, first_block});
+  if (!shared.last) return;
+  // The first block began it, in its second piece; the others follow, two pieces apart.
+  constexpr i64_t kFloats = attention_piece_floats(config::block_rows, config::d_v);
+  const Pieces pieces = {piece_at(g, 2 * static_cast<i64_t>(first)).data, 2 * kFloats, kFloats};
+  merge_pieces<config::d_v>(task.block.count, blocks, pieces, to_out(g, r, task));
 }
 
 inline void decode_even(const AttentionCudaArgs& g, DecodeShared& shared) {
@@ -288,7 +302,7 @@ inline void decode_even(const AttentionCudaArgs& g, DecodeShared& shared) {
   const int kv_heads = a.spec.heads / a.spec.group;
   const int units = kv_heads * ((a.spec.kv[0].d_v + config::d_v - 1) / config::d_v);
   const i64_t total = count_tiles(g, shared) * units;
-  const i64_t per_block = at_least((total + gridDim.x - 1) / gridDim.x, g.least_tiles);
+  const i64_t per_block = at_least(share_of_block(g, total), g.least_tiles);
   const i64_t begin = blockIdx.x * per_block, end = at_most(begin + per_block, total);
   if (begin >= end) return;
   find_sequence(g, shared, begin, units);
@@ -325,7 +339,7 @@ inline void decode_even(const AttentionCudaArgs& g, DecodeShared& shared) {
     __syncthreads();  // merges of the task before are done with shared memory
     start_q(g, shared, task);
     attend_and_gather(g, shared, task, offset, offset + count);
-    finish_task(g, shared, r, task, tile - offset, tiles, count, offset, per_block);
+    finish_task(g, shared, r, task, tiles, count, offset, per_block);
     tile += count;
   }
 }
@@ -349,9 +363,9 @@ inline void decode_fixed(const AttentionCudaArgs& g, DecodeShared& shared) {
     start_q(g, shared, task);
     attend_and_gather(g, shared, task, tiles.first, tiles.last);
     if (splits <= 1) {
-      merge_to_out(g, r, task, kWarps, WarpParts{shared});
+      merge_warps_to_out(g, shared, r, task);
     } else {
-      merge_to_piece(piece_at(g, pieces + split), task, kWarps, WarpParts{shared});
+      merge_warps_to_piece(piece_at(g, pieces + split), shared, task);
     }
   }
 }

@@ -34,11 +34,44 @@ inline int plain_sequence_tiles(const AttentionCudaArgs& g, const PlainSequence&
   return tiles;
 }
 
-// The line of all tiles, and the piece of it that is this block's: its first sequence is left in shared.plain.
+// The line of all tiles, and the piece of it that is this block's: it begins in sequence r, before which the line has
+// `before` tiles.
 struct Line {
   i64_t per_block;
   i64_t begin, end;  // tiles
+  PlainSequence r;
+  i64_t before;
+  bool empty() const { return begin >= end; }
 };
+inline Line cut_line(const AttentionCudaArgs& g, int tiles, int units) {
+  const i64_t total = static_cast<i64_t>(tiles) * units;
+  Line line = {};
+  line.per_block = at_least(share_of_block(g, total), g.least_tiles);
+  line.begin = static_cast<int>(blockIdx.x) * line.per_block;
+  line.end = at_most(line.begin + line.per_block, total);
+  return line;
+}
+
+inline PlainSequence from_lane(const PlainSequence& r, int lane) {
+  const auto from = [&](int x) { return __shfl_sync(kAllLanes, x, lane); };
+  return {from(r.b),     from(r.first), from(r.tokens), from(r.active),
+          from(r.q_len), from(r.len),   from(r.start),  from(r.end)};
+}
+// Up to 32 sequences: each warp finds it for itself, a lane for each.
+inline Line find_piece_by_warp(const AttentionCudaArgs& g, int units) {
+  PlainSequence mine;
+  int tiles = 0;
+  if (lane_id() < g.start.batch) mine = read_sequence(g, lane_id()), tiles = plain_sequence_tiles(g, mine);
+  const int sum = warp_scan(tiles);
+  Line line = cut_line(g, __shfl_sync(kAllLanes, sum, 31), units);
+  if (line.empty()) return line;
+  const i64_t first = static_cast<i64_t>(sum - tiles) * units, last = static_cast<i64_t>(sum) * units;
+  const int owner = __ffs(static_cast<int>(__ballot_sync(kAllLanes, line.begin >= first && line.begin < last))) - 1;
+  line.r = from_lane(mine, owner);
+  line.before = __shfl_sync(kAllLanes, first, owner);
+  return line;
+}
+
 inline Line find_piece(const AttentionCudaArgs& g, DecodeShared& shared, int units) {
   const int batch = g.start.batch, chunks = (batch + kThreads - 1) / kThreads;
   Line line = {};
@@ -55,11 +88,8 @@ inline Line find_piece(const AttentionCudaArgs& g, DecodeShared& shared, int uni
     const int here = block_scan(shared, tiles, before);
     if (counting) all += here;
     if (round == chunks - 1) {
-      const i64_t total = static_cast<i64_t>(all) * units;
-      line.per_block = at_least((total + gridDim.x - 1) / gridDim.x, g.least_tiles);
-      line.begin = blockIdx.x * line.per_block;
-      line.end = at_most(line.begin + line.per_block, total);
-      if (line.begin >= line.end) return line;
+      line = cut_line(g, all, units);
+      if (line.empty()) return line;
     }
     if (counting && chunks > 1) continue;
     const i64_t first = static_cast<i64_t>(passed + before) * units;
@@ -70,13 +100,15 @@ inline Line find_piece(const AttentionCudaArgs& g, DecodeShared& shared, int uni
     passed += here;
   }
   __syncthreads();
+  line.r = shared.plain;
+  line.before = shared.found_before;
   return line;
 }
 
-// Tiles [first, last) of the keys, by all warps: to o and state of each.
+// Tiles [first, last) of the keys, by all warps: to o and state of each. `next`: the pages of the warp's first keys.
 inline void plain_run(bool by_key, const AttentionCudaArgs& g, DecodeShared& shared, const PlainSequence& r,
-                      const DecodeTask& task, const PlainSource& source, const StepRules& rules, Keys keys, int first,
-                      int last, Output& o, RowState& state) {
+                      const DecodeTask& task, const PlainSource& source, PlainNext next, const StepRules& rules,
+                      Keys keys, int first, int last, Output& o, RowState& state) {
   using Stage = KeyStage<kKeys, 1>;
   const AttentionStart& s = g.start;
   const int lane = lane_id(), warp = warp_id();
@@ -92,7 +124,6 @@ inline void plain_run(bool by_key, const AttentionCudaArgs& g, DecodeShared& sha
   first *= kSteps;
   last *= kSteps;
   const auto key_of = [&](int step) { return step * kStepKeys + warp * kKeys; };
-  PlainNext next = plain_next(s, source, key_of(first), keys);
   // The first rounds only start copies.
 #pragma unroll 1
   for (int t = first - kStages + 1; t < last; ++t) {
@@ -113,7 +144,7 @@ inline void plain_run(bool by_key, const AttentionCudaArgs& g, DecodeShared& sha
     next = plain_next(s, source, key_of(ahead + 1), keys);
     const int key = key_of(t);
     if (t < first || key >= rows.any.hi || key + kKeys <= rows.any.lo) continue;
-    attend_plain(by_key, false, rules, shared.stage[warp][t % kStages], q, key, mine, rows.every, task.v_dim, o, state);
+    attend_plain(by_key, rules, shared.stage[warp][t % kStages], q, key, mine, rows.every, task.v_dim, o, state);
   }
   family::wait<0>();
   __syncwarp();
@@ -125,10 +156,10 @@ inline void decode_plain(const AttentionCudaArgs& g, DecodeShared& shared) {
   const int units = kv_heads * ((s.d_v + config::d_v - 1) / config::d_v);
   touch_parameters(g);
   start_grid();
-  const Line line = find_piece(g, shared, units);
-  if (line.begin >= line.end) return;
-  PlainSequence r = shared.plain;
-  i64_t before = shared.found_before;  // tiles of the line before the row block `index` of r
+  const Line line = s.batch <= 32 ? find_piece_by_warp(g, units) : find_piece(g, shared, units);
+  if (line.empty()) return;
+  PlainSequence r = line.r;
+  i64_t before = line.before;  // tiles of the line before the row block `index` of r
   int index = 0;
 #pragma unroll 1
   for (i64_t tile = line.begin; tile < line.end;) {
@@ -148,32 +179,32 @@ inline void decode_plain(const AttentionCudaArgs& g, DecodeShared& shared) {
     }
     const int past = static_cast<int>(tile - before), unit = past / tiles, offset = past - unit * tiles;
     const int count = static_cast<int>(at_most(line.end - tile, tiles - offset));
-    task.kv_head = unit % kv_heads;
-    task.v_dim = unit / kv_heads * config::d_v;
+    task.kv_head = unit;
+    task.v_dim = 0;
+    for (; task.kv_head >= kv_heads; task.kv_head -= kv_heads) task.v_dim += config::d_v;
     __syncthreads();  // merges of the task before are done with shared memory
-    if (!copy_plain_q(s, r, task.block, task.kv_head, shared.q)) {
-      make_plain_q(g, r, task.block, task.kv_head, shared.q);
-    }
-    family::commit();
+    // Pages are asked for before Q, whose addresses take a while.
     const PlainSource source = plain_source(s, r, task.kv_head, task.v_dim);
+    const int first = keys.lo / kTileKeys + offset, last = keys.lo < keys.hi ? first + count : first;
+    const PlainNext next = plain_next(s, source, first * kTileKeys + warp_id() * kKeys, keys);
+    load_plain_q(g, r, task.block, task.kv_head, shared.q);
     if (!source.simple) {  // any page size, any alignment
       if (threadIdx.x == 0) find_any_source(g, r, task.kv_head, task.v_dim, keys, shared.source);
       __syncthreads();
     }
     const StepRules rules = step_rules(g.a, 0, task.kv_head, nullptr);
-    const int first = keys.lo / kTileKeys + offset, last = keys.lo < keys.hi ? first + count : first;
     Output o;
     RowState state;
     bool by_key = false;
 #pragma unroll 1
     while (true) {
-      plain_run(by_key, g, shared, r, task, source, rules, keys, first, last, o, state);
+      plain_run(by_key, g, shared, r, task, source, next, rules, keys, first, last, o, state);
       if (by_key || __syncthreads_or(poisoned(o, state)) == 0) break;
       by_key = true;
     }
-    gather_warps(shared, rules.to_log2, o, state);
+    gather_warps(shared, task.block.count, rules.to_log2, o, state);
     const AttentionRequest request = request_of(g.a, r);
-    finish_task(g, shared, request, task, tile - offset, tiles, count, offset, line.per_block);
+    finish_task(g, shared, request, task, tiles, count, offset, line.per_block);
     tile += count;
   }
 }

@@ -24,6 +24,13 @@ inline int fragment_row(int lane, int h) {
   if constexpr (family::kQuadPairs) return (lane & 4) * 2 + (lane & 16) / 4 + (lane & 1) + 2 * h;
   return lane / 4 + 8 * h;
 }
+// Rows of one h are eight: which of them the lane has, and which row that is.
+inline int fragment_slot(int lane) {
+  return family::kQuadPairs ? (lane & 4) | (lane & 16) / 8 | (lane & 1) : lane / 4;
+}
+inline int row_of_slot(int slot, int h) {
+  return family::kQuadPairs ? (slot & 4) * 2 + (slot & 2) * 2 + (slot & 1) + 2 * h : slot + 8 * h;
+}
 // The column of tile j and e is fragment_column(lane) + fragment_step(j, e).
 inline int fragment_column(int lane) {
   if constexpr (family::kQuadPairs) return (lane & 8) + (lane & 2);

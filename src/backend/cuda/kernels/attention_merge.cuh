@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention: the pieces of row blocks whose keys were cut into parts or fixed splits, merged in order of keys.
 //
-//   grid    x: row blocks, y: units        block: 128 threads, four dims of a row each
+//   grid    x: row blocks, y: units        block: 128 threads, a warp for each row
 #pragma once
 
 #include "backend/cuda/kernels/family_plain.cuh"
@@ -10,15 +10,6 @@
 #include "backend/cuda/kernels/attention_merge_parts.cuh"
 
 namespace fovea {
-
-struct SplitPieces {
-  static constexpr int kBatch = 8;
-  const float* first;
-  float top(int k, int r) const { return at(k)[config::block_rows * config::d_v + r]; }
-  float sum(int k, int r) const { return at(k)[config::block_rows * (config::d_v + 1) + r]; }
-  float4 o(int k, int r, int dim) const { return *reinterpret_cast<const float4*>(at(k) + r * config::d_v + dim); }
-  const float* at(int k) const { return first + k * attention_piece_floats(config::block_rows, config::d_v); }
-};
 
 extern "C" __global__ void __launch_bounds__(128) attention_merge(const __grid_constant__ AttentionCudaArgs g) {
   start_grid();
@@ -37,8 +28,9 @@ extern "C" __global__ void __launch_bounds__(128) attention_merge(const __grid_c
   const int kv_head = static_cast<int>(blockIdx.y) % kv_heads;
   const int v_dim = static_cast<int>(blockIdx.y) / kv_heads * config::d_v;
   const i64_t unit = slot * gridDim.y + blockIdx.y;
-  const SplitPieces pieces = {g.pieces + unit * g.max_splits * attention_piece_floats(config::block_rows, config::d_v)};
-  merge_parts<config::d_v>(block.count, parts, pieces, [&](int n, int dim, float4 value, float top, float sum) {
+  constexpr i64_t kFloats = attention_piece_floats(config::block_rows, config::d_v);
+  const Pieces pieces = {g.pieces + unit * g.max_splits * kFloats, kFloats, 0};
+  merge_pieces<config::d_v>(block.count, parts, pieces, [&](int n, int dim, float4 value, float top, float sum) {
     store_merged(g, r, kv_head, first + n, v_dim, config::d_v, dim, value, top, sum);
   });
 }

@@ -100,14 +100,19 @@ inline bool copy_plain_q(const AttentionStart& s, const PlainSequence& r, RowBlo
   constexpr int kLanes = lanes_per_row(QRows::kChunks), kStep = kThreads / kLanes;
   const int group = s.group.divisor, chunk = static_cast<int>(threadIdx.x) % kLanes;
   int n = static_cast<int>(threadIdx.x) / kLanes;
-  int token = divide(rows.first + n, s.group), head = rows.first + n - token * group;
+  const int token = divide(rows.first + n, s.group);
+  int head = rows.first + n - token * group;
   const int token_step = divide(kStep, s.group), head_step = kStep - token_step * group;
+  const i64_t step = token_step * s.q_token + head_step * s.q_head, wrap = s.q_token - group * s.q_head;
+  // Rows in use are [used, used + count) of the block.
+  const int used = max(r.active * group - rows.first, 0);
+  const int count = min((r.active + r.q_len) * group - rows.first, rows.count) - used;
   const unsigned to = shared_address(q) + n * QRows::kStride + chunk * 16;
-  const char* base = s.q + r.b * s.q_batch + r.first * s.q_token + kv_head * group * s.q_head + chunk * 16;
+  const char* from =
+      s.q + r.b * s.q_batch + (r.first + token) * s.q_token + (kv_head * group + head) * s.q_head + chunk * 16;
 #pragma unroll 4
   for (int i = 0; i < config::block_rows; i += kStep, n += kStep) {
-    const bool exists = n < rows.count && token >= r.active && token < r.active + r.q_len;
-    const char* from = base + token * s.q_token + head * s.q_head;
+    const bool exists = n >= used && n - used < count;
     if (config::block_rows % kStep == 0 || n < config::block_rows) {
 #pragma unroll
       for (int c = 0; c < QRows::kChunks; c += kLanes) {
@@ -115,9 +120,9 @@ inline bool copy_plain_q(const AttentionStart& s, const PlainSequence& r, RowBlo
         family::copy_16(to + i * QRows::kStride + c * 16, from + c * 16, exists ? 16 : 0);
       }
     }
-    token += token_step;
+    from += step;
     head += head_step;
-    if (head >= group) head -= group, ++token;
+    if (head >= group) head -= group, from += wrap;
   }
   return true;
 }
@@ -127,6 +132,10 @@ __noinline__ void make_plain_q(const AttentionCudaArgs& g, const PlainSequence& 
                                char* q) {
   bool any_factor;
   load_q(g, request_of(g.a, r), rows, kv_head, config::block_rows, q, nullptr, any_factor);
+}
+inline void load_plain_q(const AttentionCudaArgs& g, const PlainSequence& r, RowBlock rows, int kv_head, char* q) {
+  if (!copy_plain_q(g.start, r, rows, kv_head, q)) make_plain_q(g, r, rows, kv_head, q);
+  family::commit();
 }
 __noinline__ void find_any_source(const AttentionCudaArgs& g, const PlainSequence& r, int kv_head, int v_dim, Keys keys,
                                   KeySource& source) {
@@ -244,34 +253,51 @@ inline void copy_plain_keys(const AttentionCudaArgs& g, const PlainSource& sourc
   }
 }
 
-// The same of keys that all exist, of one simple buffer without pages.
+// The same of keys that all exist, of one simple buffer without pages: where they are, and the copies.
+struct InnerRows {
+  const char* k;
+  const char* v;
+};
+inline InnerRows inner_rows(const AttentionStart& s, const PlainSource& source, int key) {
+  return {source.base[0] + key * s.token[0], kVInK ? nullptr : source.base[1] + key * s.token[1]};
+}
 template <class Stage>
-inline void copy_inner_keys(const AttentionStart& s, const PlainSource& source, Stage& stage, int owner, int key) {
+inline void copy_inner_keys(const AttentionStart& s, const InnerRows& from, Stage& stage, int owner) {
   constexpr int kOwned = Stage::kOwned;
-  copy_plain_rows<KRows, kOwned, true>(shared_address(stage.k) + owner * kOwned * KRows::kStride,
-                                       source.base[0] + key * s.token[0], s.token[0], 0, kOwned);
+  copy_plain_rows<KRows, kOwned, true>(shared_address(stage.k) + owner * kOwned * KRows::kStride, from.k, s.token[0], 0,
+                                       kOwned);
   if constexpr (kVInK) return;
-  copy_plain_rows<VRows, kOwned, true>(shared_address(stage.v) + owner * kOwned * VRows::kStride,
-                                       source.base[1] + key * s.token[1], s.token[1], 0, kOwned);
+  copy_plain_rows<VRows, kOwned, true>(shared_address(stage.v) + owner * kOwned * VRows::kStride, from.v, s.token[1], 0,
+                                       kOwned);
 }
 
-// One step of a warp. `mine`: the keys of row lane % kWarpRows; `all_seen`: every row sees every key, and scores need
-// no transform.
+// Those of [lo, hi) alone: the others become zeros.
 template <class Stage>
-inline void attend_plain(bool by_key, bool all_seen, const StepRules& rules, const Stage& stage, unsigned q, int key,
-                         const Keys& mine, const Keys& every, int v_dim, Output& o, RowState& state) {
+inline void copy_edge_keys(const AttentionStart& s, const PlainSource& source, Stage& stage, int owner, int key,
+                           Keys keys) {
+  constexpr int kOwned = Stage::kOwned;
+  const int lo = min(max(keys.lo - key, 0), kOwned), hi = max(min(keys.hi - key, kOwned), lo);
+  copy_plain_rows<KRows, kOwned, false>(shared_address(stage.k) + owner * kOwned * KRows::kStride,
+                                        source.base[0] + key * s.token[0], s.token[0], lo, hi);
+  if constexpr (kVInK) return;
+  copy_plain_rows<VRows, kOwned, false>(shared_address(stage.v) + owner * kOwned * VRows::kStride,
+                                        source.base[1] + key * s.token[1], s.token[1], lo, hi);
+}
+
+// One step of a warp. `mine`: the keys of row lane % kWarpRows.
+template <class Stage>
+inline void attend_plain(bool by_key, const StepRules& rules, const Stage& stage, unsigned q, int key, const Keys& mine,
+                         const Keys& every, int v_dim, Output& o, RowState& state) {
   Scores scores;
   multiply_qk(scores, q, stage);
   if constexpr (config::d_rope > 0) {
     if (rules.k_scale != 1.0f) scale_columns(scores, rules.k_scale, false, stage);
     multiply_rope(scores, q, stage);
   }
-  if (!all_seen) {
-    if (rules.transform) scale_scores(scores, rules.logit_scale * kLog2e);
-    const bool bad = stage.any_bad();
-    if (key < every.lo || key + kKeys > every.hi || bad) {
-      apply_mask(scores, interval_bits({mine.lo - key, mine.hi - key}) & (bad ? ~stage.bad_keys() : ~u64_t{0}));
-    }
+  if (rules.transform) scale_scores(scores, rules.logit_scale * kLog2e);
+  const bool bad = stage.any_bad();
+  if (key < every.lo || key + kKeys > every.hi || bad) {
+    apply_mask(scores, interval_bits({mine.lo - key, mine.hi - key}) & (bad ? ~stage.bad_keys() : ~u64_t{0}));
   }
   softmax(scores, o, state, rules.to_log2, rules.may_fuse);
   if (by_key) {

@@ -16,10 +16,8 @@ static_assert(config::block_rows == kWarps * kWarpRows && config::stages == 2);
 
 struct PrefillShared {
   alignas(128) char q[kParts * kQPart];
-  union {
-    KeyStage<kKeys, kWarps> stage[config::stages];
-    RowsOut out[kWarps];
-  };
+  KeyStage<kKeys, kWarps> stage[config::stages];
+  RowsOut out[kWarps];
   WarpRows rows[kWarps];
   KeySource source;
   AttentionRequest request;
@@ -121,12 +119,11 @@ inline void prefill_general(const AttentionCudaArgs& g) {
     if (by_key || __syncthreads_or(poisoned(o, state)) == 0) break;
     by_key = true;
   }
-  __syncthreads();  // every warp is done with the stages, where results go now
   if (g.parts > 1) {
     const i64_t unit = slot * gridDim.y + blockIdx.y;
     store_piece(piece_at(g, unit * g.max_splits + blockIdx.z), block, first_row, to_log2, o, state);
   } else {
-    store_rows(g, r, block, first_row, kv_head, v_dim, to_log2, o, state, shared.out[warp]);
+    store_rows(g, r, block, first_row, kv_head, v_dim, to_log2, o, state, shared.out[warp], shared.q);
   }
 }
 

@@ -10,20 +10,148 @@ namespace fovea {
 
 struct PrefillPlainShared {
   alignas(128) char q[kParts * kQPart];
-  union {
-    KeyStage<kKeys, kWarps> stage[config::stages];
-    RowsOut out[kWarps];
-  };
-  KeySource source;  // for pages that are not simple
+  KeyStage<kKeys, kWarps> stage[config::stages];
+  // What is asked outside of inner steps lies here: registers of those are scarce.
+  KeySource any_source;  // for pages that are not simple
+  PlainSource source;
   PlainSequence sequence;
   RowBlock block;
-  // What a warp asks of its rows and of the sequence outside of inner steps: registers of those are scarce.
+  Keys keys;  // of the block, or of its part
+  StepRules rules;
+  int kv_head, v_dim;
   struct Warp {
-    PlainSource source;
     Keys every, any;      // of the warp's rows
     Keys row[kWarpRows];  // that it sees
+    RowsOut out;
   } warp[kWarps];
 };
+
+// Starts copying the step's keys that the warp owns, of one simple buffer without pages.
+inline void copy_buffer_keys(const AttentionStart& s, PrefillPlainShared& shared, int stage, int key) {
+  const int warp = warp_id();
+  constexpr int kOwned = kKeys / kWarps;
+  if (key >= shared.keys.lo && key + kKeys <= shared.keys.hi) {
+    copy_inner_keys(s, inner_rows(s, shared.source, key + warp * kOwned), shared.stage[stage], warp);
+  } else if (key < shared.keys.hi) {
+    copy_edge_keys(s, shared.source, shared.stage[stage], warp, key + warp * kOwned, shared.keys);
+  }
+  family::commit();
+}
+
+// All keys of one simple buffer without pages.
+inline void run_buffer(const AttentionCudaArgs& g, PrefillPlainShared& shared, unsigned q, Output& o, RowState& state) {
+  const AttentionStart& s = g.start;
+  constexpr int kOwned = kKeys / kWarps;
+  const int warp = warp_id(), end = shared.keys.hi;
+  const PrefillPlainShared::Warp& mine = shared.warp[warp];
+  int key = shared.keys.lo / kKeys * kKeys, stage = 0;
+  if (lane_id() == 0) shared.stage[0].bad[warp] = shared.stage[1].bad[warp] = 0;
+  copy_buffer_keys(s, shared, 0, key);
+  // Steps up to this one see nothing masked, and the next one's keys are whole. Their instructions are one run without
+  // branches, so that products, exponentials and copies hide behind each other.
+  const int last_inner = shared.rules.transform ? -1 : min(mine.every.hi - kKeys, end - 2 * kKeys);
+#pragma unroll 1
+  while (key < end) {
+    if (key >= mine.every.lo && key <= last_inner) {
+      const float to_log2 = shared.rules.to_log2;
+      const bool may_fuse = shared.rules.may_fuse;
+#pragma unroll 1
+      do {
+        key += kKeys;
+        const InnerRows next = inner_rows(s, shared.source, key + warp * kOwned);  // found while others arrive
+        family::wait<0>();
+        __syncthreads();
+        copy_inner_keys(s, next, shared.stage[stage ^ 1], warp);
+        family::commit();
+        Scores scores;
+        multiply_qk(scores, q, shared.stage[stage]);
+        softmax(scores, o, state, to_log2, may_fuse);
+        multiply_pv(o, scores, shared.stage[stage], shared.v_dim);
+        stage ^= 1;
+      } while (key <= last_inner);
+    }
+    family::wait<0>();
+    __syncthreads();
+    copy_buffer_keys(s, shared, stage ^ 1, key + kKeys);
+    if (key < mine.any.hi && key + kKeys > mine.any.lo) {
+      attend_plain(false, shared.rules, shared.stage[stage], q, key, mine.row[lane_id() % kWarpRows], mine.every,
+                   shared.v_dim, o, state);
+    }
+    key += kKeys;
+    stage ^= 1;
+  }
+}
+
+// Keys of any source.
+inline void run_pages(bool by_key, const AttentionCudaArgs& g, PrefillPlainShared& shared, unsigned q, Output& o,
+                      RowState& state) {
+  const AttentionStart& s = g.start;
+  constexpr int kOwned = kKeys / kWarps;
+  const int warp = warp_id();
+  const PrefillPlainShared::Warp& mine = shared.warp[warp];
+  const Keys keys = shared.keys;
+  const int first_key = keys.lo / kKeys * kKeys;
+  int stage = 1;
+  PlainNext next = plain_next(s, shared.source, first_key + warp * kOwned, keys);
+  // The first round only starts the first copy, while Q is on its way.
+#pragma unroll 1
+  for (int key = first_key - kKeys; key < keys.hi; key += kKeys, stage ^= 1) {
+    if (key >= first_key) {
+      family::wait<0>();
+      __syncthreads();
+    }
+    const int ahead = key + kKeys, own = ahead + warp * kOwned;
+    if (ahead < keys.hi) {
+      copy_plain_keys(g, shared.source, shared.any_source, shared.stage[stage ^ 1], warp, own, keys, next,
+                      row_bytes(g, shared.v_dim));
+      family::commit();
+      next = plain_next(s, shared.source, own + kKeys, keys);
+    }
+    if (key < first_key || key >= mine.any.hi || key + kKeys <= mine.any.lo) continue;
+    attend_plain(by_key, shared.rules, shared.stage[stage], q, key, mine.row[lane_id() % kWarpRows], mine.every,
+                 shared.v_dim, o, state);
+  }
+}
+
+inline unsigned q_of_lane(const PrefillPlainShared& shared) {
+  return shared_address(shared.q) + warp_id() * kWarpRows * QRows::kStride + q_lane_offset(lane_id());
+}
+inline void clear(const PrefillPlainShared& shared, Output& o, RowState& state) {
+  clear(o, state);
+  state.unit = shared.rules.v_scale;
+}
+
+// The warp's rows to where they belong. It does not wait for warps of later queries, so it may be too early: whether V
+// holds NaN at a key of the block is known when all are done. True then: all do it again, key by key.
+inline bool finish_rows(const AttentionCudaArgs& g, PrefillPlainShared& shared, bool by_key, const Output& o,
+                        RowState& state) {
+  const int first = warp_id() * kWarpRows;
+  if (g.parts > 1) {
+    const i64_t unit = (g.slots - 1 - static_cast<i64_t>(blockIdx.x)) * gridDim.y + blockIdx.y;
+    store_piece(piece_at(g, unit * g.max_splits + blockIdx.z), shared.block, first, shared.rules.to_log2, o, state);
+  } else {
+    store_rows(g, request_of(g.a, shared.sequence), shared.block, first, shared.kv_head, shared.v_dim,
+               shared.rules.to_log2, o, state, shared.warp[warp_id()].out, shared.q);
+  }
+  if (__syncthreads_or(!by_key && poisoned(o, state)) == 0) return false;
+  load_plain_q(g, shared.sequence, shared.block, shared.kv_head, shared.q);  // results lay there
+  return true;
+}
+
+inline void run_any(bool by_key, const AttentionCudaArgs& g, PrefillPlainShared& shared) {
+  Output o;
+  RowState state;
+#pragma unroll 1
+  do {
+    clear(shared, o, state);
+    run_pages(by_key, g, shared, q_of_lane(shared), o, state);
+    by_key = finish_rows(g, shared, by_key, o, state);
+  } while (by_key);
+}
+// Beside the loops over a buffer it would take registers from them.
+__noinline__ void run_any_apart(bool by_key, const AttentionCudaArgs& g, PrefillPlainShared& shared) {
+  run_any(by_key, g, shared);
+}
 
 inline void prefill_plain(const AttentionCudaArgs& g) {
   static_assert(sizeof(PrefillPlainShared) <= attention_smem_bytes(kShape));
@@ -42,84 +170,50 @@ inline void prefill_plain(const AttentionCudaArgs& g) {
   const PlainSequence r = plain_sequence(g, static_cast<int>(slot.b), {slot.first, slot.tokens});
   const RowBlock block = {slot.row_block * config::block_rows,
                           min(config::block_rows, rows - slot.row_block * config::block_rows)};
-  if (!copy_plain_q(s, r, block, kv_head, shared.q)) make_plain_q(g, r, block, kv_head, shared.q);
-  family::commit();
+  load_plain_q(g, r, block, kv_head, shared.q);
 
-  Keys keys = plain_rows_keys(s, r, block.first, block.count).any;
-  if (g.parts > 1) {
-    const int from = keys.lo / kTileKeys, tiles = keys.hi > keys.lo ? (keys.hi - 1) / kTileKeys + 1 - from : 0;
-    const int each = (tiles + g.parts - 1) / g.parts, begin = from + static_cast<int>(blockIdx.z) * each;
-    keys = {max(keys.lo, begin * kTileKeys), min(keys.hi, min(begin + each, from + tiles) * kTileKeys)};
-  }
-  PrefillPlainShared::Warp& mine = shared.warp[warp];
+  const PlainSource source = plain_source(s, r, kv_head, v_dim);
   {
+    Keys keys = plain_rows_keys(s, r, block.first, block.count).any;
+    if (g.parts > 1) {
+      const int from = keys.lo / kTileKeys, tiles = keys.hi > keys.lo ? (keys.hi - 1) / kTileKeys + 1 - from : 0;
+      const int each = (tiles + g.parts - 1) / g.parts, begin = from + static_cast<int>(blockIdx.z) * each;
+      keys = {max(keys.lo, begin * kTileKeys), min(keys.hi, min(begin + each, from + tiles) * kTileKeys)};
+    }
+    PrefillPlainShared::Warp& mine = shared.warp[warp];
     const RowsKeys warp_keys = plain_rows_keys(s, r, block.first + first_row, min(kWarpRows, block.count - first_row));
-    const PlainSource source = plain_source(s, r, kv_head, v_dim);
-    if (lane == 0) mine.source = source, mine.every = warp_keys.every, mine.any = warp_keys.any;
+    if (lane == 0) mine.every = warp_keys.every, mine.any = warp_keys.any;
 #pragma unroll
     for (int i = lane; i < kWarpRows; i += 32) {
       mine.row[i] =
           first_row + i < block.count ? plain_keys(s, r, divide(block.first + first_row + i, s.group)) : Keys{0, 0};
     }
-    __syncwarp();
-    if (!source.simple) {  // any page size, any alignment
-      if (threadIdx.x == 0) find_any_source(g, r, kv_head, v_dim, keys, shared.source);
-      __syncthreads();
+    if (threadIdx.x == 0) {
+      shared.source = source;
+      shared.sequence = r;
+      shared.block = block;
+      shared.keys = keys;
+      shared.rules = step_rules(g.a, 0, kv_head, nullptr);
+      shared.kv_head = kv_head;
+      shared.v_dim = v_dim;
+      if (!source.simple)
+        find_any_source(g, r, kv_head, v_dim, keys, shared.any_source);  // any page size, any alignment
     }
+    __syncthreads();
   }
-  const RowBytes bytes = row_bytes(g, v_dim);
-  const unsigned q = shared_address(shared.q) + first_row * QRows::kStride + q_lane_offset(lane);
-  const StepRules rules = step_rules(g.a, 0, kv_head, nullptr);
-  constexpr int kOwned = kKeys / kWarps;
-  const int first_key = keys.lo / kKeys * kKeys;
-  Output o;
-  RowState state;
-  // Keys that every row of the block sees, in one buffer: most of a long sequence's, and their steps ask for nothing.
-  Keys inner = plain_rows_keys(s, r, block.first, block.count).every;
-  inner = {max(inner.lo, keys.lo), min(inner.hi, keys.hi)};
-  if (!mine.source.simple || mine.source.table[0] != nullptr || rules.transform || block.count < config::block_rows) {
-    inner = {0, 0};
-  }
-  if (lane == 0) shared.stage[0].bad[warp] = shared.stage[1].bad[warp] = 0;
-  if (threadIdx.x == 0) shared.sequence = r, shared.block = block;  // until the steps are done
-  bool by_key = false;
-#pragma unroll 1
-  while (true) {
-    clear(o, state);
-    state.unit = rules.v_scale;
-    int stage = 1;
-    PlainNext next = plain_next(s, mine.source, first_key + warp * kOwned, keys);
-    // The first round only starts the first copy, while Q is on its way.
-#pragma unroll 1
-    for (int key = first_key - kKeys; key < keys.hi; key += kKeys, stage ^= 1) {
-      if (key >= first_key) {
-        family::wait<0>();
-        __syncthreads();
-      }
-      const int ahead = key + kKeys, own = ahead + warp * kOwned;
-      if (ahead >= inner.lo && ahead + kKeys <= inner.hi) {
-        copy_inner_keys(s, mine.source, shared.stage[stage ^ 1], warp, own);
-        family::commit();
-      } else if (ahead < keys.hi) {
-        copy_plain_keys(g, mine.source, shared.source, shared.stage[stage ^ 1], warp, own, keys, next, bytes);
-        family::commit();
-        next = plain_next(s, mine.source, own + kKeys, keys);
-      }
-      const bool all_seen = key >= inner.lo && key + kKeys <= inner.hi;
-      if (!all_seen && (key < first_key || key >= mine.any.hi || key + kKeys <= mine.any.lo)) continue;
-      attend_plain(by_key, all_seen, rules, shared.stage[stage], q, key, mine.row[lane % kWarpRows], mine.every, v_dim,
-                   o, state);
-    }
-    // After the barrier every warp is done with the stages, too.
-    if (__syncthreads_or(!by_key && poisoned(o, state)) == 0) break;
-    by_key = true;
-  }
-  if (g.parts > 1) {
-    const i64_t unit = index * gridDim.y + blockIdx.y;
-    store_piece(piece_at(g, unit * g.max_splits + blockIdx.z), shared.block, first_row, rules.to_log2, o, state);
+  if constexpr (config::paged != 0) {
+    run_any(false, g, shared);
   } else {
-    store_rows(g, request_of(g.a, shared.sequence), shared.block, first_row, kv_head, v_dim, rules.to_log2, o, state,
-               shared.out[warp]);
+    bool by_key = false;
+    if (source.simple && source.table[0] == nullptr) {
+      Output o;
+      RowState state;
+      clear(shared, o, state);
+      run_buffer(g, shared, q_of_lane(shared), o, state);
+      by_key = finish_rows(g, shared, false, o, state);
+      if (!by_key) return;
+    }
+    run_any_apart(by_key, g, shared);
   }
 }
 

@@ -44,18 +44,23 @@ inline void multiply_dims(Scores& s, const QFragments& q, int j, const unsigned 
   }
 }
 
+// Fragments of K are asked for one product before they are multiplied, those of Q one round of K's before.
 template <class Rows>
 inline void multiply_16bit(Scores& s, unsigned q, unsigned k) {
+  constexpr int kTiles = kNTiles / 2, kCount = Rows::kDims / 16 * kTiles;
+  QFragments a[2];
+  unsigned b[2][4];
+  const auto load_k = [&](int n) {
+    ptx::load_matrix_x4(b[n % 2], k + n % kTiles * 16 * Rows::kStride + n / kTiles * 32);
+  };
+  load_q_fragments(a[0], q);
+  load_k(0);
 #pragma unroll
-  for (int d = 0; d < Rows::kDims / 16; ++d) {
-    QFragments a;
-    load_q_fragments(a, q + d * 32);
-#pragma unroll
-    for (int j = 0; j < kNTiles / 2; ++j) {
-      unsigned b[4];
-      ptx::load_matrix_x4(b, k + j * 16 * Rows::kStride + d * 32);
-      multiply_dims(s, a, j, b);
-    }
+  for (int n = 0; n < kCount; ++n) {
+    const int d = n / kTiles;
+    if (n % kTiles == 0 && d + 1 < Rows::kDims / 16) load_q_fragments(a[(d + 1) % 2], q + (d + 1) * 32);
+    if (n + 1 < kCount) load_k(n + 1);
+    multiply_dims(s, a[d % 2], n % kTiles, b[n % 2]);
   }
 }
 

@@ -16,8 +16,8 @@ struct Cursor {  // where row `index` of a sequence and kv head belongs
   int head;
   bool in_use;
 };
-inline Cursor cursor_of(const AttentionArgs& a, const AttentionRequest& r, int kv_head, int index) {
-  const int group = a.spec.group, token = index / group;
+inline Cursor cursor_of(const AttentionCudaArgs& g, const AttentionRequest& r, int kv_head, int index) {
+  const int group = g.start.group.divisor, token = divide(index, g.start.group);
   return {r.first + token, kv_head * group + index - token * group, token >= r.active && token < r.active + r.q_len};
 }
 

@@ -29,77 +29,116 @@ inline float row_sum(const RowState& state, int i, int h) {
   return sum + __shfl_xor_sync(kAllLanes, sum, kRowStep2);
 }
 
-// Sixteen rows of a warp on their way out, where its steps lay before.
+// What a warp's rows need on their way out. They leave eight at a time, by way of shared memory: where the warp's rows
+// of Q lay, if there is room.
+constexpr int kOutStride = config::d_v * 4 + 16;  // bytes: rows fall into different banks
+constexpr bool kOutInQ = 8 * kOutStride <= kWarpRows * QRows::kStride;
 struct RowsOut {
-  static constexpr int kStride = config::d_v + 8;  // floats: pairs of eight rows fall into different banks
-  alignas(16) float o[16 * kStride];
-  float factor[16];
-  char* to[16];  // null: no such row
+  char* to[kWarpRows];  // null: no such row
+  float top[kWarpRows], sum[kWarpRows];
+  float factor[kWarpRows];  // before: the row's unit
+  alignas(16) char own[kOutInQ ? 16 : 8 * kOutStride];
 };
 
-// What lies in `shared`, of the operands' 16-bit type: rows of whole pieces of 16 bytes.
-inline void store_packed(int v_dim, const RowsOut& shared) {
-  constexpr int kPieces = config::d_v / 8;
+// The ends of the warp's rows: where they go, and what they are multiplied with. False where a row in use has no keys,
+// so that its result is zero whatever its accumulators hold.
+inline bool end_rows(const AttentionCudaArgs& g, const AttentionRequest& r, RowBlock block, int first, int kv_head,
+                     int v_dim, RowsOut& shared) {
+  const AttentionArgs& a = g.a;
+  bool every = true;
+#pragma unroll 1
+  for (int n = lane_id(); n < kWarpRows; n += 32) {
+    char* to = nullptr;
+    if (first + n < block.count) {
+      const Cursor at = cursor_of(g, r, kv_head, block.first + first + n);
+      const RowEnd end = end_row(a, at, shared.top[n], shared.sum[n]);
+      if (v_dim == 0) store_lse(a, r, at, end.lse);
+      to = out_row(a, r, at);
+      every &= end.factor != 0;
+      shared.factor[n] *= end.factor;
+    }
+    shared.to[n] = to;
+  }
+  return __all_sync(kAllLanes, every) != 0;
+}
+
+// As the operands' 16-bit type, in whole pieces of 16 bytes.
+inline void store_packed(int v_dim, const Output& o, RowsOut& shared, char* staging) {
+  constexpr int kPieces = config::d_v / 8, kStride = config::d_v * 2 + 16;
+  const int lane = lane_id(), slot = fragment_slot(lane);
+#pragma unroll
+  for (int i = 0; i < kMTiles; ++i) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float factor = shared.factor[i * 16 + row_of_slot(slot, h)];
+      for_pairs(o, i, h, [&](int dim, float x, float y) {
+        *reinterpret_cast<unsigned*>(staging + slot * kStride + dim * 2) = family::pack<kKind>(x * factor, y * factor);
+      });
+      __syncwarp();
 #pragma unroll 4
-  for (int n = lane_id(); n < 16 * kPieces; n += 32) {
-    const int row = n / kPieces, dim = n % kPieces * 8;
-    char* to = shared.to[row];
-    const float factor = shared.factor[row];
-    const float* from = &shared.o[row * RowsOut::kStride + dim];
-    const float4 x = *reinterpret_cast<const float4*>(from), y = *reinterpret_cast<const float4*>(from + 4);
-    uint4 packed = {family::pack<kKind>(x.x * factor, x.y * factor), family::pack<kKind>(x.z * factor, x.w * factor),
-                    family::pack<kKind>(y.x * factor, y.y * factor), family::pack<kKind>(y.z * factor, y.w * factor)};
-    if (factor == 0) packed = {0, 0, 0, 0};  // a row without keys, whatever its accumulators hold
-    if (to != nullptr) *reinterpret_cast<uint4*>(to + (v_dim + dim) * 2) = packed;
+      for (int n = lane; n < 8 * kPieces; n += 32) {
+        const int row = n / kPieces, dim = n % kPieces * 8;
+        char* to = shared.to[i * 16 + row_of_slot(row, h)];
+        const uint4 piece = *reinterpret_cast<const uint4*>(staging + row * kStride + dim * 2);
+        if (to != nullptr) *reinterpret_cast<uint4*>(to + (v_dim + dim) * 2) = piece;
+      }
+      __syncwarp();
+    }
   }
 }
 // Of any type, dims below `dims`.
-inline void store_unpacked(const AttentionArgs& a, int v_dim, int dims, const RowsOut& shared) {
+inline void store_unpacked(const AttentionArgs& a, int v_dim, int dims, const Output& o, RowsOut& shared,
+                           char* staging) {
+  constexpr int kQuads = config::d_v / 4;
+  const int lane = lane_id(), slot = fragment_slot(lane);
+#pragma unroll
+  for (int i = 0; i < kMTiles; ++i) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      for_pairs(o, i, h, [&](int dim, float x, float y) {
+        *reinterpret_cast<float2*>(staging + slot * kOutStride + dim * 4) = {x, y};
+      });
+      __syncwarp();
 #pragma unroll 1
-  for (int n = lane_id(); n < 16 * config::d_v / 4; n += 32) {
-    const int row = n / (config::d_v / 4), dim = n % (config::d_v / 4) * 4;
-    char* to = shared.to[row];
-    float4 x = *reinterpret_cast<const float4*>(&shared.o[row * RowsOut::kStride + dim]);
-    const float factor = shared.factor[row];
-    x = {x.x * factor, x.y * factor, x.z * factor, x.w * factor};
-    if (factor == 0) x = {0, 0, 0, 0};
-    if (to != nullptr) store_four(a, to, v_dim + dim, dims, x);
+      for (int n = lane; n < 8 * kQuads; n += 32) {
+        const int row = n / kQuads, dim = n % kQuads * 4, index = i * 16 + row_of_slot(row, h);
+        float4 x = *reinterpret_cast<const float4*>(staging + row * kOutStride + dim * 4);
+        const float factor = shared.factor[index];
+        x = {x.x * factor, x.y * factor, x.z * factor, x.w * factor};
+        if (factor == 0) x = {0, 0, 0, 0};
+        if (shared.to[index] != nullptr) store_four(a, shared.to[index], v_dim + dim, dims, x);
+      }
+      __syncwarp();
+    }
   }
 }
 
-// The rows of a warp, from `first` of the block on, to out and lse.
+// The rows of a warp, from `first` of the block on, to out and lse. `q`: the block's Q, of which the warp is done with
+// its own rows.
 inline void store_rows(const AttentionCudaArgs& g, const AttentionRequest& r, RowBlock block, int first, int kv_head,
-                       int v_dim, float to_log2, Output& o, RowState& state, RowsOut& shared) {
+                       int v_dim, float to_log2, const Output& o, const RowState& state, RowsOut& shared, char* q) {
   const AttentionArgs& a = g.a;
   const int lane = lane_id(), dims = min(a.spec.kv[0].d_v, v_dim + config::d_v);
-  const bool packed = a.spec.out == kKind && g.out_align >= 16 && dims - v_dim == config::d_v;
 #pragma unroll
   for (int i = 0; i < kMTiles; ++i) {
-    __syncwarp();
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const float sum = row_sum(state, i, h);
-      const int row = fragment_row(lane, h), n = first + i * 16 + row;
-      if (leads_row(lane)) {
-        shared.to[row] = nullptr;
-        if (n < block.count) {
-          const Cursor at = cursor_of(a, r, kv_head, block.first + n);
-          const RowEnd end = end_row(a, at, state.top[i][h] * to_log2, sum);
-          if (v_dim == 0) store_lse(a, r, at, end.lse);
-          shared.to[row] = out_row(a, r, at);
-          shared.factor[row] = end.factor * state.unit;
-        }
-      }
-      for_pairs(o, i, h, [&](int dim, float x, float y) {
-        *reinterpret_cast<float2*>(&shared.o[row * RowsOut::kStride + dim]) = {x, y};
-      });
+      if (!leads_row(lane)) continue;
+      const int n = i * 16 + fragment_row(lane, h);
+      shared.top[n] = state.top[i][h] * to_log2;
+      shared.sum[n] = sum;
+      shared.factor[n] = state.unit;
     }
-    __syncwarp();
-    if (packed) {
-      store_packed(v_dim, shared);
-    } else {
-      store_unpacked(a, v_dim, dims, shared);
-    }
+  }
+  __syncwarp();
+  const bool every = end_rows(g, r, block, first, kv_head, v_dim, shared);
+  __syncwarp();
+  char* staging = kOutInQ ? q + first * QRows::kStride : shared.own;
+  if (every && a.spec.out == kKind && g.out_align >= 16 && dims - v_dim == config::d_v) {
+    store_packed(v_dim, o, shared, staging);
+  } else {
+    store_unpacked(a, v_dim, dims, o, shared, staging);
   }
 }
 

@@ -8,7 +8,7 @@
 namespace fovea {
 
 struct RowState {
-  float top[kMTiles][2];  // running maximum, in the unit of the scores
+  float top[kMTiles][2];  // what probabilities are relative to, in the unit of the scores; -inf: no key yet
   float sum[kMTiles][2];  // of this lane's keys
   float unit;             // O is in multiples of it; 0: nothing was added yet
 };
@@ -80,9 +80,10 @@ inline float exponentials(Scores& s, int i, int h, float top, float to_log2) {
   return sum;
 }
 
-// Scores to probabilities under the running maximum; what was summed before shrinks with it. `to_log2` takes scores to
-// powers of two. O is left alone where no row's maximum moved: the factor would be 1. `may_fuse`: the form of the
-// exponentials may depend on the other rows of the warp.
+// Scores to probabilities, as multiples of 2^top; what was summed before shrinks when a row's top moves. That follows
+// the row's maximum in steps of 2^8 or more: probabilities of up to 2^8 are as exact as those below 1, and mostly no
+// row has to shrink. `to_log2` takes scores to powers of two. `may_fuse`: the form of the exponentials may depend on
+// the other rows of the warp.
 inline void softmax(Scores& s, Output& o, RowState& state, float to_log2, bool may_fuse) {
   float shrink[kMTiles][2], largest = 0;
   bool moved = false;
@@ -90,16 +91,18 @@ inline void softmax(Scores& s, Output& o, RowState& state, float to_log2, bool m
   for (int i = 0; i < kMTiles; ++i) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      float top = state.top[i][h];
+      float most = fmaxf(s[i][0][2 * h], s[i][0][2 * h + 1]);
 #pragma unroll
-      for (int j = 0; j < kNTiles; ++j) top = fmaxf(top, fmaxf(s[i][j][2 * h], s[i][j][2 * h + 1]));
-      top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, kRowStep1));
-      top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, kRowStep2));
-      moved |= top != state.top[i][h];
-      // Exactly 1 where the maximum stayed: bits must not depend on tiles that a row does not see.
-      shrink[i][h] = top == state.top[i][h] ? 1.0f : ptx::exp2_approx((state.top[i][h] - top) * to_log2);
-      state.top[i][h] = top;
-      largest = fmaxf(largest, fabsf(top));
+      for (int j = 1; j < kNTiles; ++j) most = fmaxf(most, fmaxf(s[i][j][2 * h], s[i][j][2 * h + 1]));
+      most = fmaxf(most, __shfl_xor_sync(kAllLanes, most, kRowStep1));
+      most = fmaxf(most, __shfl_xor_sync(kAllLanes, most, kRowStep2));
+      const float rise = (most - state.top[i][h]) * to_log2;
+      const bool moves = rise > 8.0f;
+      moved |= moves;
+      // Exactly 1 where the top stays: bits must not depend on tiles that a row does not see.
+      shrink[i][h] = moves ? ptx::exp2_approx(-rise) : 1.0f;
+      if (moves) state.top[i][h] = most;
+      largest = fmaxf(largest, fabsf(state.top[i][h]));
     }
   }
   // Below 64 the rounding of the shift is below 2^-18 of a probability.

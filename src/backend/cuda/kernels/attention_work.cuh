@@ -12,13 +12,6 @@ namespace fovea {
 
 constexpr unsigned kAllLanes = 0xFFFFFFFFu;
 
-struct Yes {
-  static constexpr bool value = true;
-};
-struct No {
-  static constexpr bool value = false;
-};
-
 inline int lane_id() {
   return static_cast<int>(threadIdx.x) % 32;
 }

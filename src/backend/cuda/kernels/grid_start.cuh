@@ -3,13 +3,15 @@
 // instructions; before SM90, none.
 #pragma once
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #include "backend/cuda/kernels/ptx/dependent.cuh"
+#endif
 
 namespace fovea {
 
 // Before it, a kernel touches nothing but its parameters.
 inline void start_grid() {
-#if __CUDA_ARCH__ >= 900
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   // At once: blocks of the next grid then stand ready when those of this one end.
   ptx::let_next_grid_start();
   ptx::wait_for_grids_ahead();
