@@ -62,6 +62,10 @@ void attention_rows(const CudaArch& arch, std::vector<KernelRequest>& out) {
         kv.d_k = kv.d_v = dims;
         for (const bool invariant : {false, true}) add(1, invariant);
         add(2048, false);
+        if (narrow) continue;
+        kv.layout = KvLayout::contiguous;  // new keys before they are cached
+        add(2048, false);
+        kv.layout = KvLayout::paged;
       }
     }
   }
