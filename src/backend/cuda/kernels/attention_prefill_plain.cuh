@@ -199,6 +199,7 @@ inline void prefill_plain(const AttentionCudaArgs& g) {
       if (!source.simple)
         find_any_source(g, r, kv_head, v_dim, keys, shared.any_source);  // any page size, any alignment
     }
+    if (keys.lo >= keys.hi) family::wait<0>();  // no step will, and results are to lie where Q arrives
     __syncthreads();
   }
   if constexpr (config::paged != 0) {
