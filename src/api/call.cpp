@@ -29,7 +29,7 @@ Status check_flags(uint32_t flags, const Caps& caps) {
     return invalid_value("exec.flags", flags, "must be 0, FOVEA_EXEC_CHECK or FOVEA_EXEC_EARLY");
   }
   if (caps.device_type == FOVEA_CUDA && caps.compute_capability >= 90) return {};
-  return invalid_value("exec.flags", "FOVEA_EXEC_EARLY", "must be 0 or FOVEA_EXEC_CHECK before CUDA's 9.0");
+  return invalid_value("exec.flags", "FOVEA_EXEC_EARLY", "needs a CUDA device of compute capability 9.0 or later");
 }
 
 Status check_exec(const fovea_exec& exec, const Workspace& needs, const Caps& caps) {

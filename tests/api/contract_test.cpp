@@ -175,7 +175,7 @@ TEST_P(EveryOp, WorkspaceAndExecErrors) {
               "exec.flags is " + std::to_string(flags) + ": must be 0, FOVEA_EXEC_CHECK or FOVEA_EXEC_EARLY");
   }
   EXPECT_EQ(message([](Exec& e) { e.flags = FOVEA_EXEC_EARLY; }),
-            "exec.flags is FOVEA_EXEC_EARLY: must be 0 or FOVEA_EXEC_CHECK before CUDA's 9.0");
+            "exec.flags is FOVEA_EXEC_EARLY: needs a CUDA device of compute capability 9.0 or later");
   EXPECT_EQ(message([&](Exec& e) { e.stream = &e; }), "exec.stream is given: must be null on the CPU");
   EXPECT_EQ(message([](Exec& e) { e.struct_size = 3; }).substr(0, 26), "exec.struct_size is 3: mus");
   if (workspace.exec.scratch_bytes > 0) {
