@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # One command for each habit; `make` lists them. Settings: BUILD (preset), PREFIX (of install), PROMPT and MODEL (of demo),
-# TIDY (of lint: --all for every file), FUZZ_SECONDS, FUZZ_RUNS (the same inputs each time) and FUZZ_TARGETS (of fuzz), NEON_TESTS (of test-neon: programs; all), ARCHS and NVRTC (of kernels: architectures by commas; libnvrtc files or folders).
+# TIDY (of lint: --all for every file), FUZZ_SECONDS, FUZZ_RUNS (the same inputs each time) and FUZZ_TARGETS (of fuzz), NEON_TESTS (of test-neon: programs; all), ARCHS and NVRTC (of kernels and wheel: architectures by commas; libnvrtc files or folders).
 BUILD ?= release
 PREFIX ?= /usr/local
 PROMPT ?= Why do language models keep a cache of keys and values?
@@ -17,7 +17,7 @@ KERNEL_TABLE := results/kernel-resources.tsv
 BUNDLE = $(DIR)/bin/fovea_bundle $(foreach place,$(NVRTC),--nvrtc $(place))
 
 .DEFAULT_GOAL := help
-.PHONY: help packages bundle-tool build model demo test test-gpu test-neon fuzz bench bench-gpu kernels kernels-all kernels-check kernel-table mutants format lint docs extending install clean
+.PHONY: help packages bundle-tool build model demo test test-gpu test-neon fuzz python wheel bench bench-gpu kernels kernels-all kernels-check kernel-table mutants format lint docs extending install clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,13 @@ kernels-check: bundle-tool ## compile one CUDA kernel of each operation and fami
 kernel-table: bundle-tool ## write registers and memory of the kernels of ARCHS (all: of every architecture) into results/
 	@$(BUNDLE) --archs $(ARCHS) --output $(DIR)/kernels --table $(KERNEL_TABLE)
 
+python: $(DIR)/build.ninja ## build the Python package into build-release/python and run its tests
+	@cmake --build $(DIR) --target _core
+	@ctest --test-dir $(DIR) --output-on-failure --no-tests=error -L python
+
+wheel: ## build a manylinux wheel with the CUDA kernels of ARCHS (90a; empty: none) into dist/, check it and print its size
+	@NVRTC="$(NVRTC)" $$(tools/setup_python.sh) tools/make_wheel.py "$(ARCHS)"
+
 mutants: packages ## break the code on purpose, line by line: each time a test must fail
 	@tools/mutants.py
 
@@ -108,6 +115,7 @@ bundle-tool: $(DIR)/build.ninja
 packages:
 	@tools/install_packages.sh build
 
-$(DIR)/build.ninja: CMakePresets.json | packages
-	@cmake --preset $(BUILD)
+# The Python package is a part of the release build.
+$(DIR)/build.ninja: CMakePresets.json tools/setup_python.sh | packages
+	@cmake --preset $(BUILD) $(if $(filter release,$(BUILD)),$$(tools/setup_python.sh --settings))
 	@touch $@

@@ -29,6 +29,7 @@ SEES = {
     "src/backend/cuda": (TABLES + ["src/shared", "src/base", "src/plan", "src/ops", "src/backend/cuda"], []),
     "src/backend/cuda/kernels": (TABLES + ["src/shared", "src/backend/cuda/kernels"], []),
     "tools": (PUBLIC + ["src"], []),
+    "python/src": (PUBLIC + ["python/src"], ["nanobind"]),
     "src/api": (PUBLIC + ["src"], []),
     "apps": (PUBLIC + ["apps"], ["CLI", "nlohmann", "pcre2.h"]),
     "apps/bench": (PUBLIC + ["apps/bench", "apps/engine/error.h"], ["nlohmann", "hwy"]),
@@ -44,7 +45,7 @@ SEES = {
 SYSTEM = {"src/shared": [], "src/backend/cuda/kernels": [], "tests/cuda/kernels": [], "include/fovea/*.h": ["stdint.h"]}
 SEARCH = ["src", "include", "apps", "tests", "bench"]
 # An include in angle brackets of a known outside library; any other one is the system's.
-OUTSIDE = re.compile(r"^(hwy|CLI|nlohmann|gtest|gmock|benchmark|torch|ATen|c10|cuda|cuda_\w+|cublas\w*|nvrtc|nccl|pybind11)[/.]"
+OUTSIDE = re.compile(r"^(hwy|CLI|nlohmann|gtest|gmock|benchmark|torch|nanobind|ATen|c10|cuda|cuda_\w+|cublas\w*|nvrtc|nccl|pybind11)[/.]"
                      r"|^(pcre2\.h|Python\.h)$")
 
 CODE = {".cpp", ".hpp", ".h", ".c", ".def", ".cuh", ".cu", ".metal", ".mm"}
