@@ -118,7 +118,8 @@ NB_MODULE(_core, m) {
       .def("__call__", [](const Plan& p, nb::args args, nb::kwargs kwargs) { return p.run(args, kwargs); })
       .def_prop_ro("scratch_bytes", [](const Plan& p) { return p.workspace().first; })
       .def_prop_ro("sync_bytes", [](const Plan& p) { return p.workspace().second; })
-      .def("explain", &Plan::explain);
+      .def("explain", &Plan::explain)
+      .def("_time", &Plan::time);
 
   nb::class_<Operation>(m, "Operation")
       .def(nb::init<const std::string&, nb::object>())

@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string_view>
 
 namespace fovea::python {
@@ -290,7 +291,7 @@ nb::object Operation::results(const Call& call) const {
   return nb::len(all) == 0 ? nb::none() : nb::len(all) == 1 ? nb::object(all[0]) : nb::object(nb::tuple(all));
 }
 
-void Operation::execute(const fovea_plan* plan, Call& call) const {
+void Operation::execute(const fovea_plan* plan, Call& call, int count) const {
   fovea_exec exec;
   CallOptions& options = call.options;
   const nb::object& framework = call.type->framework;
@@ -324,7 +325,7 @@ void Operation::execute(const fovea_plan* plan, Call& call) const {
   fovea_status code = FOVEA_OK;
   {
     nb::gil_scoped_release unlocked;
-    code = fovea_plan_run(plan, call.record.data(), &exec);
+    for (int i = 0; i < count && code == FOVEA_OK; ++i) code = fovea_plan_run(plan, call.record.data(), &exec);
   }
   check(code);
 }
@@ -369,6 +370,13 @@ nb::object Plan::run(nb::tuple args, nb::dict kwargs) const {
   if (call.options.context.is_valid()) raise(FOVEA_INVALID_TYPE, "context: a plan has its own");
   operation_->execute(plan_.get(), call);
   return operation_->results(call);
+}
+
+double Plan::time(int count, nb::tuple args, nb::dict kwargs) const {
+  Call call = operation_->take(options_.copy_of_options(), args, kwargs, true);
+  const auto start = std::chrono::steady_clock::now();
+  operation_->execute(plan_.get(), call, count);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / count;
 }
 
 std::pair<uint64_t, uint64_t> Plan::workspace() const {

@@ -73,7 +73,7 @@ class Operation {
   void check_written(const Call& call) const;
   nb::object results(const Call& call) const;
   nb::object context_of(const Call& call) const;
-  void execute(const fovea_plan* plan, Call& call) const;
+  void execute(const fovea_plan* plan, Call& call, int count = 1) const;
   std::string asked(nb::handle value, bool output) const;
 
   int op_ = 0;
@@ -90,6 +90,8 @@ class Plan {
   Plan(const Operation* operation, std::unique_ptr<fovea_plan, DestroyPlan> plan, Record options, nb::object context)
       : operation_(operation), plan_(std::move(plan)), options_(std::move(options)), context_(std::move(context)) {}
   nb::object run(nb::tuple args, nb::dict kwargs) const;
+  // Seconds of each of `count` runs that follow one another in C++ alone: what a call from Python is measured against.
+  double time(int count, nb::tuple args, nb::dict kwargs) const;
   std::pair<uint64_t, uint64_t> workspace() const;
   std::string explain() const;
 
