@@ -17,7 +17,7 @@ KERNEL_TABLE := results/kernel-resources.tsv
 BUNDLE = $(DIR)/bin/fovea_bundle $(foreach place,$(NVRTC),--nvrtc $(place))
 
 .DEFAULT_GOAL := help
-.PHONY: help packages bundle-tool build model demo test test-gpu test-neon fuzz python wheel bench bench-gpu kernels kernels-all kernels-check kernel-table mutants format lint docs extending install clean
+.PHONY: help packages bundle-tool build model demo test test-gpu test-neon fuzz python test-torch wheel bench bench-gpu kernels kernels-all kernels-check kernel-table mutants format lint docs extending install clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ test-gpu: ## run the tests on this machine's CUDA card and write results/gpu-con
 	@tools/test_gpu.py --probe
 	@$(MAKE) build
 	@tools/test_gpu.py --bin $(DIR)/bin
+	@if python3 -c "import torch, numpy, pytest, nanobind_backend" 2>/dev/null; then \
+		export PYTHONPATH=$(DIR)/python && python3 tests/python/gpu_checks.py && \
+		FOVEA_TEST_DEVICE=cuda python3 -m pytest -q -rs tests/python/test_transformers.py; \
+	else echo "The Python package is not tested: python3 has not torch, numpy, pytest and nanobind-backend."; fi
 
 test-neon: ## compile library and NEON_TESTS (all) for arm64 and run them under qemu-user
 	@tools/install_packages.sh build neon
@@ -79,6 +83,11 @@ kernel-table: bundle-tool ## write registers and memory of the kernels of ARCHS 
 python: $(DIR)/build.ninja ## build the Python package into build-release/python and run its tests
 	@cmake --build $(DIR) --target _core
 	@ctest --test-dir $(DIR) --output-on-failure --no-tests=error -L python
+
+test-torch: build ## fovea.torch and fovea.transformers with PyTorch's CPU kernels from PyPI (540 MB to fetch)
+	@python=$$(bench/peers/setup_torch.py) && \
+		$$python -m pip install --quiet --disable-pip-version-check nanobind-backend numpy pytest "transformers>=5,<6" && \
+		PYTHONPATH=$(DIR)/python $$python -m pytest -q -rs tests/python
 
 wheel: ## build a manylinux wheel with the CUDA kernels of ARCHS (90a; empty: none) into dist/, check it and print its size
 	@NVRTC="$(NVRTC)" $$(tools/setup_python.sh) tools/make_wheel.py "$(ARCHS)"
