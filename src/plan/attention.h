@@ -21,6 +21,7 @@ struct AttentionLaunch {
   int most_rows = INT32_MAX;  // .. and with at most so many
   int64_t slots = 0;          // row blocks
   int units = 0;              // kv heads x parts of d_v
+  int together = 1;           // prefill: units whose row blocks run together, long ones first
   int parts = 1;              // of keys, cut parts
   int split_tiles = 0;        // cut fixed
   int max_splits = 1;         // pieces per row block and unit; cut even: unused

@@ -271,6 +271,21 @@ void start_launch(const AttentionSpec& spec, const AttentionShape& shape, Attent
   launch.units = static_cast<int>(spec.kv[0].heads * divide_up(spec.kv[0].d_v, shape.d_v));
 }
 
+// Blocks of one length run together, long ones first, so that the launch ends with short ones: of up to 32 sequences,
+// and of as many units (a divisor of all) as make at most kMostTogether pairs. Of long caches fewer: half of L2 is to
+// hold their keys, but below kLeastTogether the end weighs more.
+constexpr int64_t kLeastTogether = 16, kMostTogether = 64;
+int units_together(const AttentionSpec& spec, const Caps& caps, const AttentionLaunch& launch) {
+  const KvSpec& kv = spec.kv[0];
+  const int64_t pair_bytes = std::max<int64_t>(kv.max_len, 1) * (kv.d_k + (kv.v_in_k ? 0 : kv.d_v)) *
+                             dtype_block_bytes(codec_dtype(kv.k.codec));
+  const int64_t pairs = std::clamp(caps.l2_bytes / 2 / pair_bytes, kLeastTogether, kMostTogether);
+  int64_t most = std::clamp<int64_t>(pairs / std::clamp<int64_t>(spec.batch, 1, 32), 1, launch.units);
+  most = std::min(most, INT32_MAX / std::max<int64_t>(launch.slots, 1));
+  while (launch.units % most != 0) --most;
+  return static_cast<int>(most);
+}
+
 Status add_prefill(const AttentionSpec& spec, const Caps& caps, Dtype kind, int least_rows, AttentionPlan& plan) {
   AttentionShape shape;
   const Family& family = family_of(plan);
@@ -279,6 +294,7 @@ Status add_prefill(const AttentionSpec& spec, const Caps& caps, Dtype kind, int 
   start_launch(spec, shape, launch);
   launch.least_rows = least_rows;
   FOVEA_TRY(check_grid(launch.slots, launch.units));
+  launch.together = units_together(spec, caps, launch);
   launch.kernel =
       add_kernel(plan, make_request(family.prefill_file, family.prefill_entry, spec, shape, kind, false, caps));
   // Few row blocks over long caches: several blocks share the keys of one.
@@ -373,6 +389,7 @@ std::string explain_attention_cuda(const AttentionPlan& plan) {
     switch (launch.cut) {
       case AttentionCut::whole:
         all += ", keys whole";
+        if (launch.together > 1) all += ", " + std::to_string(launch.together) + " units at a time";
         break;
       case AttentionCut::parts:
         all += ", keys in " + std::to_string(launch.parts) +

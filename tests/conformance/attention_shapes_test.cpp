@@ -94,6 +94,22 @@ TEST(AttentionShape, Lengths) {
   }
 }
 
+// Kernels may serve row blocks of many sequences in an order of their own: each of them once.
+TEST(AttentionShape, ManySequencesOfManyLengths) {
+  Rng rng = test_rng();
+  std::vector<int64_t> many(70), few = {280, 0, 1, 90, 200};
+  for (int64_t& n : many) n = rng.chance(0.25) ? 0 : rng.integer(1, 60);
+  for (const std::vector<int64_t>& lens : {many, few, std::vector<int64_t>(40, 17)}) {
+    AttentionCase c = simple_case(lens, lens, 16, 1, 16, 16);
+    c.options.mask = FOVEA_MASK_CAUSAL;
+    ASSERT_TRUE(check_attention(c, rng)) << lens.size() << " sequences";
+  }
+  AttentionCase padded = simple_case(std::vector<int64_t>(40, 21), std::vector<int64_t>(40, 30), 8, 2, 16, 16);
+  padded.padded = true;
+  padded.pad_back = 4;
+  EXPECT_TRUE(check_attention(padded, rng));
+}
+
 TEST(AttentionShape, EmptyBatchesAndTotals) {
   Rng rng = test_rng();
   for (KvIndex index : {KvIndex::table, KvIndex::csr, KvIndex::contiguous, KvIndex::ragged}) {

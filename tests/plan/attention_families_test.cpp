@@ -92,6 +92,30 @@ TEST(AttentionFamilies, ForcedOnNewerCardsAlone) {
   EXPECT_EQ(refusal(spec, "sm89", "90a"), "attention: kernel sm89 serves q of e4m3 over keys of fp8, without k_rope");
 }
 
+// Row blocks of one length run together, of as many sequences and units as L2 holds keys of.
+TEST(AttentionFamilies, UnitsTogether) {
+  const auto together = [](int64_t batch, int64_t len, int32_t heads, const char* arch) {
+    AttentionSpec spec = spec_of(Dtype::bf16, Codec::bf16, 128, 128, len);
+    spec.heads = spec.kv[0].heads = heads;
+    spec.group = 1;
+    spec.batch = batch;
+    spec.tokens = batch * len;
+    spec.kv[0].max_len = len;
+    spec.kernel = row_of("sm80_prefill");
+    const AttentionPlan plan = plan_of(spec, arch);
+    EXPECT_EQ(plan.launches[0].units % plan.launches[0].together, 0);
+    return plan.launches[0].together;
+  };
+  EXPECT_EQ(together(16, 1024, 16, "90a"), 2);  // 50 pairs: 3 units, which do not divide 16
+  EXPECT_EQ(together(1, 16384, 16, "90a"), 16);
+  EXPECT_EQ(together(1, 16384, 40, "90a"), 10);
+  EXPECT_EQ(together(1, 128, 40, "90a"), 40);
+  EXPECT_EQ(together(4, 128, 12, "90a"), 12);
+  EXPECT_EQ(together(100, 128, 8, "90a"), 2);
+  EXPECT_EQ(together(100, 128, 7, "90a"), 1);
+  EXPECT_EQ(together(100, 65536, 8, "90a"), 1);
+}
+
 TEST(AttentionFamilies, BytesMeetAsBytes) {
   const AttentionPlan plan = plan_of(spec_of(Dtype::e4m3, Codec::fp8, 80, 80, 1), "89");
   EXPECT_EQ(constant(plan, "q8"), 1);

@@ -80,9 +80,11 @@ LaunchShape attention_shape(const AttentionLaunch& launch) {
   const auto slots = static_cast<unsigned>(launch.slots), units = static_cast<unsigned>(launch.units);
   switch (launch.cut) {
     case AttentionCut::whole:
-    case AttentionCut::parts:
-      shape.grid = {slots, units, static_cast<unsigned>(launch.parts)};
+    case AttentionCut::parts: {
+      const auto together = static_cast<unsigned>(launch.together);
+      shape.grid = {slots * together, units / together, static_cast<unsigned>(launch.parts)};
       break;
+    }
     case AttentionCut::fixed:
       shape.grid = {slots, units, static_cast<unsigned>(launch.blocks)};
       break;
@@ -114,6 +116,7 @@ void set_launch(const AttentionLaunch& launch, AttentionCudaArgs& g) {
   g.max_splits = launch.max_splits;
   g.least_tiles = 1;
   g.blocks = make_divider(std::max(launch.blocks, 1));
+  g.together = make_divider(launch.together);
 }
 
 LaunchShape attention_merge_shape(const AttentionLaunch& launch) {

@@ -73,6 +73,7 @@ struct AttentionCudaArgs {
   int max_splits;     // cut parts and fixed: pieces that a row block has room for
   int least_tiles;    // cut even: the least tiles of a block
   Divider blocks;     // cut even: blocks of the launch
+  Divider together;   // prefill: units whose row blocks run together
   int q_align, out_align, k_align, v_align, rope_align;  // bytes that every row's address is a multiple of, at most 16
   AttentionArgs a;
 };

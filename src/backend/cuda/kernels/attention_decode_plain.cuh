@@ -57,11 +57,17 @@ inline PlainSequence from_lane(const PlainSequence& r, int lane) {
   return {from(r.b),     from(r.first), from(r.tokens), from(r.active),
           from(r.q_len), from(r.len),   from(r.start),  from(r.end)};
 }
-// Up to 32 sequences: each warp finds it for itself, a lane for each.
+// Up to 32 sequences: each warp finds it for itself, a lane for each. One sequence: every lane reads it.
 inline Line find_piece_by_warp(const AttentionCudaArgs& g, int units) {
+  const int batch = g.start.batch, b = batch == 1 ? 0 : lane_id();
   PlainSequence mine;
   int tiles = 0;
-  if (lane_id() < g.start.batch) mine = read_sequence(g, lane_id()), tiles = plain_sequence_tiles(g, mine);
+  if (b < batch) mine = read_sequence(g, b), tiles = plain_sequence_tiles(g, mine);
+  if (batch == 1) {
+    Line line = cut_line(g, tiles, units);
+    line.r = mine;
+    return line;
+  }
   const int sum = warp_scan(tiles);
   Line line = cut_line(g, __shfl_sync(kAllLanes, sum, 31), units);
   if (line.empty()) return line;
@@ -124,24 +130,28 @@ inline void plain_run(bool by_key, const AttentionCudaArgs& g, DecodeShared& sha
   first *= kSteps;
   last *= kSteps;
   const auto key_of = [&](int step) { return step * kStepKeys + warp * kKeys; };
-  // The first rounds only start copies.
+  const int lead = min(kStages - 1, last - first);  // rounds that only start copies
 #pragma unroll 1
-  for (int t = first - kStages + 1; t < last; ++t) {
+  for (int t = first - lead; t < last; ++t) {
     if (t >= first) {
-      family::wait<kStages - 2>();
+      if (last - t > kStages - 2) {
+        family::wait<kStages - 2>();
+      } else {
+        family::wait<0>();
+      }
       if (t == first) {
         __syncthreads();  // Q, of which each thread has waited for its part
       } else {
         __syncwarp();
       }
     }
-    const int ahead = t + kStages - 1;
+    const int ahead = t + lead;
     if (ahead < last) {
       copy_plain_keys(g, source, shared.source, shared.stage[warp][ahead % kStages], 0, key_of(ahead), keys, next,
                       bytes);
+      next = plain_next(s, source, key_of(ahead + 1), keys);
     }
     family::commit();
-    next = plain_next(s, source, key_of(ahead + 1), keys);
     const int key = key_of(t);
     if (t < first || key >= rows.any.hi || key + kKeys <= rows.any.lo) continue;
     attend_plain(by_key, rules, shared.stage[warp][t % kStages], q, key, mine, rows.every, task.v_dim, o, state);

@@ -52,13 +52,24 @@ struct Pieces {
 };
 
 // Merges `count` pieces of `rows` rows. A warp has a row: lane k weighs piece k, and adds four dims (of each 128) of
-// all pieces in their order, many of which are asked for at once. Which pieces without keys there are changes no bit.
+// all pieces in their order. Many are asked for at once, and the first ones before their weights are known. Which
+// pieces without keys there are changes no bit.
 template <int dims, class Put>
 inline void merge_pieces(int rows, int count, const Pieces& pieces, const Put& put) {
-  constexpr int kQuads = dims / 4, kPasses = (kQuads + 31) / 32, kBatch = 8;
+  constexpr int kQuads = dims / 4, kPasses = (kQuads + 31) / 32, kBatch = 16;
   const int lane = lane_id(), warps = static_cast<int>(blockDim.x) / 32;
 #pragma unroll 1
   for (int r = warp_id(); r < rows; r += warps) {
+    float4 o[kBatch];
+    const auto ask = [&](int first, int dim) {
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        o[k] = {0, 0, 0, 0};
+        if (first + k < count) o[k] = pieces.o(first + k, r, dim);
+      }
+    };
+    const auto quad_dim = [&](int quad) { return quad < kQuads ? quad * 4 : 0; };
+    ask(0, quad_dim(lane));
     float top = minus_infinity(), part_sum = 0;
     if (lane < count) top = pieces.top(lane, r), part_sum = pieces.sum(lane, r);
     float common = top;
@@ -67,36 +78,28 @@ inline void merge_pieces(int rows, int count, const Pieces& pieces, const Put& p
     for (int step = 16; step > 0; step /= 2) common = fmaxf(common, __shfl_xor_sync(kAllLanes, common, step));
 #pragma unroll
     for (int pass = 0; pass < kPasses; ++pass) {
-      const int quad = pass * 32 + lane, dim = quad < kQuads ? quad * 4 : 0;
-      float sum = 0;
+      const int quad = pass * 32 + lane, dim = quad_dim(quad);
+      float sum = 0, weight = weight_of(top, common);
       float4 value = {0, 0, 0, 0};
 #pragma unroll 1
-      for (int first = 0; first < count; first += 32) {
-        if (first > 0 || pass > 0) {
+      for (int first = 0; first < count; first += kBatch) {
+        if (first > 0 || pass > 0) ask(first, dim);
+        if (first % 32 == 0 && count > 32) {
           const bool exists = first + lane < count;
           top = exists ? pieces.top(first + lane, r) : minus_infinity();
           part_sum = exists ? pieces.sum(first + lane, r) : 0.0f;
+          weight = weight_of(top, common);
         }
-        const float weight = weight_of(top, common), weighed = part_sum * weight;
-        const int here = min(count - first, 32);
-#pragma unroll 1
-        for (int begin = 0; begin < here; begin += kBatch) {
-          float4 o[kBatch];
+        const float weighed = part_sum * weight;
 #pragma unroll
-          for (int k = 0; k < kBatch; ++k) {
-            o[k] = {0, 0, 0, 0};
-            if (begin + k < here) o[k] = pieces.o(first + begin + k, r, dim);
-          }
-#pragma unroll
-          for (int k = 0; k < kBatch; ++k) {
-            const float scale = __shfl_sync(kAllLanes, weight, begin + k);
-            sum += __shfl_sync(kAllLanes, weighed, begin + k);
-            if (scale == 0) continue;
-            value.x = __fmaf_rn(o[k].x, scale, value.x);
-            value.y = __fmaf_rn(o[k].y, scale, value.y);
-            value.z = __fmaf_rn(o[k].z, scale, value.z);
-            value.w = __fmaf_rn(o[k].w, scale, value.w);
-          }
+        for (int k = 0; k < kBatch; ++k) {
+          const float scale = __shfl_sync(kAllLanes, weight, first % 32 + k);
+          sum += __shfl_sync(kAllLanes, weighed, first % 32 + k);
+          if (scale == 0) continue;
+          value.x = __fmaf_rn(o[k].x, scale, value.x);
+          value.y = __fmaf_rn(o[k].y, scale, value.y);
+          value.z = __fmaf_rn(o[k].z, scale, value.z);
+          value.w = __fmaf_rn(o[k].w, scale, value.w);
         }
       }
       if (quad < kQuads) put(r, dim, value, common, sum);

@@ -184,7 +184,8 @@ inline i64_t plain_page(const AttentionStart& s, const PlainSource& source, int 
 
 // The pages of the keys that a warp copies next.
 struct PlainNext {
-  i64_t page[2];
+  i64_t page[2];  // -1: there is none
+  bool exists() const { return (page[0] | page[1]) >= 0; }
 };
 inline PlainNext plain_next(const AttentionStart& s, const PlainSource& source, int key, Keys keys) {
   // Where pages are not simple they are no power of two either, and the table would be read past its end.
@@ -220,68 +221,63 @@ inline void copy_plain_rows(unsigned to, const char* from, i64_t token_stride, i
   }
 }
 
-// Starts copying the kOwned keys from `key` on that this warp owns; `keys`: those that some row of the block sees.
+// Where the kOwned keys are that a warp copies, of a simple source.
+struct OwnedRows {
+  const char* k;
+  const char* v;
+};
+// Without pages.
+inline OwnedRows owned_rows(const AttentionStart& s, const PlainSource& source, int key) {
+  return {source.base[0] + key * s.token[0], kVInK ? nullptr : source.base[1] + key * s.token[1]};
+}
+inline OwnedRows owned_rows(const AttentionStart& s, const PlainSource& source, int key, const PlainNext& at) {
+  const i64_t offset = source.table[0] == nullptr ? key : key & ((1 << source.shift) - 1);
+  return {source.base[0] + at.page[0] * s.page[0] + offset * s.token[0],
+          kVInK ? nullptr : source.base[1] + at.page[1] * s.page[1] + offset * s.token[1]};
+}
+
+// Starts copying them: all, or those of [lo, hi) alone; the others become zeros.
+template <bool all, class Stage>
+inline void copy_owned_rows(const AttentionStart& s, const OwnedRows& from, Stage& stage, int owner, int lo = 0,
+                            int hi = Stage::kOwned) {
+  constexpr int kOwned = Stage::kOwned;
+  copy_plain_rows<KRows, kOwned, all>(shared_address(stage.k) + owner * kOwned * KRows::kStride, from.k, s.token[0], lo,
+                                      hi);
+  if constexpr (kVInK) return;
+  copy_plain_rows<VRows, kOwned, all>(shared_address(stage.v) + owner * kOwned * VRows::kStride, from.v, s.token[1], lo,
+                                      hi);
+}
+
+// Starts copying the kOwned keys from `key` on that this warp owns, of a simple source; `keys`: those that some row of
+// the block sees.
 template <class Stage>
-inline void copy_plain_keys(const AttentionCudaArgs& g, const PlainSource& source, const KeySource& any_source,
-                            Stage& stage, int owner, int key, Keys keys, const PlainNext& next, const RowBytes& bytes) {
+inline void copy_simple_keys(const AttentionCudaArgs& g, const PlainSource& source, Stage& stage, int owner, int key,
+                             Keys keys, const PlainNext& at) {
   constexpr int kOwned = Stage::kOwned;
   static_assert(16 % kOwned == 0);
-  const AttentionStart& s = g.start;
-  if (!source.simple) {
-    copy_keys(stage, owner, find_key<Stage>(any_source, key), bytes, false, g.status);
-    return;
-  }
-  const bool exists = (next.page[0] | next.page[1]) >= 0;
-  const i64_t offset = source.table[0] == nullptr ? key : key & ((1 << source.shift) - 1);
-  const unsigned k_to = shared_address(stage.k) + owner * kOwned * KRows::kStride;
-  const unsigned v_to = shared_address(stage.v) + owner * kOwned * VRows::kStride;
-  const char* k_from = source.base[0] + next.page[0] * s.page[0] + offset * s.token[0];
-  const char* v_from = source.base[1] + next.page[1] * s.page[1] + offset * s.token[1];
-  if (exists && key >= keys.lo && key + kOwned <= keys.hi) {
-    copy_plain_rows<KRows, kOwned, true>(k_to, k_from, s.token[0], 0, kOwned);
-    if constexpr (!kVInK) copy_plain_rows<VRows, kOwned, true>(v_to, v_from, s.token[1], 0, kOwned);
+  const OwnedRows from = owned_rows(g.start, source, key, at);
+  if (at.exists() && key >= keys.lo && key + kOwned <= keys.hi) {
+    copy_owned_rows<true>(g.start, from, stage, owner);
     if (lane_id() == 0) stage.bad[owner] = 0;
     return;
   }
   const int lo = min(max(keys.lo - key, 0), kOwned), hi = max(min(keys.hi - key, kOwned), lo);
-  const int last = exists ? hi : lo;
-  copy_plain_rows<KRows, kOwned, false>(k_to, k_from, s.token[0], lo, last);
-  if constexpr (!kVInK) copy_plain_rows<VRows, kOwned, false>(v_to, v_from, s.token[1], lo, last);
+  const int last = at.exists() ? hi : lo;
+  copy_owned_rows<false>(g.start, from, stage, owner, lo, last);
   if (lane_id() == 0) {
     stage.bad[owner] = static_cast<unsigned short>(((1u << hi) - 1) & ~((1u << last) - 1));
     if (last != hi) report_status(g.status, StatusCode::invalid_value);
   }
 }
-
-// The same of keys that all exist, of one simple buffer without pages: where they are, and the copies.
-struct InnerRows {
-  const char* k;
-  const char* v;
-};
-inline InnerRows inner_rows(const AttentionStart& s, const PlainSource& source, int key) {
-  return {source.base[0] + key * s.token[0], kVInK ? nullptr : source.base[1] + key * s.token[1]};
-}
+// Of any source.
 template <class Stage>
-inline void copy_inner_keys(const AttentionStart& s, const InnerRows& from, Stage& stage, int owner) {
-  constexpr int kOwned = Stage::kOwned;
-  copy_plain_rows<KRows, kOwned, true>(shared_address(stage.k) + owner * kOwned * KRows::kStride, from.k, s.token[0], 0,
-                                       kOwned);
-  if constexpr (kVInK) return;
-  copy_plain_rows<VRows, kOwned, true>(shared_address(stage.v) + owner * kOwned * VRows::kStride, from.v, s.token[1], 0,
-                                       kOwned);
-}
-
-// Those of [lo, hi) alone: the others become zeros.
-template <class Stage>
-inline void copy_edge_keys(const AttentionStart& s, const PlainSource& source, Stage& stage, int owner, int key,
-                           Keys keys) {
-  constexpr int kOwned = Stage::kOwned;
-  const int lo = min(max(keys.lo - key, 0), kOwned), hi = max(min(keys.hi - key, kOwned), lo);
-  copy_plain_rows<KRows, kOwned, false>(shared_address(stage.k) + owner * kOwned * KRows::kStride,
-                                        source.base[0] + key * s.token[0], s.token[0], lo, hi);
-  if constexpr (kVInK) return;
-  copy_plain_rows<VRows, kOwned, false>(shared_address(stage.v) + owner * kOwned * VRows::kStride,
-                                        source.base[1] + key * s.token[1], s.token[1], lo, hi);
+inline void copy_plain_keys(const AttentionCudaArgs& g, const PlainSource& source, const KeySource& any_source,
+                            Stage& stage, int owner, int key, Keys keys, const PlainNext& at, const RowBytes& bytes) {
+  if (source.simple) {
+    copy_simple_keys(g, source, stage, owner, key, keys, at);
+  } else {
+    copy_keys(stage, owner, find_key<Stage>(any_source, key), bytes, false, g.status);
+  }
 }
 
 // One step of a warp. `mine`: the keys of row lane % kWarpRows.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention, many rows: FlashAttention-2's order of work. Builds with every option.
 //
-//   grid    x: row blocks of all sequences, last first; y: kv heads x parts of d_v; z: parts of the keys (cut parts)
+//   grid    x: row blocks of all sequences, last first, by `together` units; y: units (kv heads x parts of d_v) by
+//           `together`; z: parts of the keys (cut parts). Under a causal mask later rows see more keys: blocks of one
+//           length run together, long ones first, but only so many units at a time as L2 holds keys of.
 //   block   kWarps warps of kMTiles x 16 rows each
 //   step    config::block_rows rows x kKeys keys, all dims
 //   shared  Q [q_parts][block_rows][QRows] | stages of K, rope, V | rows of each warp | source of keys | request
@@ -32,12 +34,10 @@ inline void prefill_general(const AttentionCudaArgs& g) {
   const AttentionArgs& a = g.a;
   const int lane = lane_id(), warp = warp_id(), first_row = warp * kWarpRows;
   const int kv_heads = a.spec.heads / a.spec.group;
-  const int kv_head = static_cast<int>(blockIdx.y) % kv_heads,
-            v_dim = static_cast<int>(blockIdx.y) / kv_heads * config::d_v;
-  // Later rows see more keys under a causal mask: start with them.
-  const i64_t slot = g.slots - 1 - static_cast<i64_t>(blockIdx.x);
+  const SlotUnit at = slot_of_block(g);
+  const int kv_head = at.unit % kv_heads, v_dim = at.unit / kv_heads * config::d_v;
   Slot found;
-  if (!find_slot(g, config::block_rows, static_cast<int>(slot), found)) return;
+  if (!find_slot(g, config::block_rows, at.slot, found)) return;
   if (threadIdx.x == 0) shared.any_factor = 0;
   RowBlock block;
   int begin = 0, end = 0x7FFFFFFF;  // tiles of this block's part
@@ -120,8 +120,7 @@ inline void prefill_general(const AttentionCudaArgs& g) {
     by_key = true;
   }
   if (g.parts > 1) {
-    const i64_t unit = slot * gridDim.y + blockIdx.y;
-    store_piece(piece_at(g, unit * g.max_splits + blockIdx.z), block, first_row, to_log2, o, state);
+    store_piece(piece_at(g, at), block, first_row, to_log2, o, state);
   } else {
     store_rows(g, r, block, first_row, kv_head, v_dim, to_log2, o, state, shared.out[warp], shared.q);
   }

@@ -26,53 +26,72 @@ struct PrefillPlainShared {
   } warp[kWarps];
 };
 
-// Starts copying the step's keys that the warp owns, of one simple buffer without pages.
-inline void copy_buffer_keys(const AttentionStart& s, PrefillPlainShared& shared, int stage, int key) {
-  const int warp = warp_id();
-  constexpr int kOwned = kKeys / kWarps;
-  if (key >= shared.keys.lo && key + kKeys <= shared.keys.hi) {
-    copy_inner_keys(s, inner_rows(s, shared.source, key + warp * kOwned), shared.stage[stage], warp);
-  } else if (key < shared.keys.hi) {
-    copy_edge_keys(s, shared.source, shared.stage[stage], warp, key + warp * kOwned, shared.keys);
+// Starts copying the step's keys that the warp owns, of a simple source. `at`: their pages, then those of the step
+// after.
+inline void copy_step(const AttentionCudaArgs& g, PrefillPlainShared& shared, int stage, int key, PlainNext& at) {
+  const AttentionStart& s = g.start;
+  const int warp = warp_id(), own = key + warp * (kKeys / kWarps);
+  const Keys keys = shared.keys;
+  if (key >= keys.hi) return;
+  if constexpr (config::paged != 0) {
+    copy_simple_keys(g, shared.source, shared.stage[stage], warp, own, keys, at);
+    at = plain_next(s, shared.source, own + kKeys, keys);
+  } else {
+    const OwnedRows from = owned_rows(s, shared.source, own);
+    const int lo = max(keys.lo - own, 0), hi = keys.hi - own;
+    copy_owned_rows<false>(s, from, shared.stage[stage], warp, lo, hi);
   }
   family::commit();
 }
 
-// All keys of one simple buffer without pages.
-inline void run_buffer(const AttentionCudaArgs& g, PrefillPlainShared& shared, unsigned q, Output& o, RowState& state) {
+// All keys of a simple source.
+inline void run_simple(const AttentionCudaArgs& g, PrefillPlainShared& shared, unsigned q, Output& o, RowState& state) {
   const AttentionStart& s = g.start;
   constexpr int kOwned = kKeys / kWarps;
+  constexpr bool kPaged = config::paged != 0;
   const int warp = warp_id(), end = shared.keys.hi;
   const PrefillPlainShared::Warp& mine = shared.warp[warp];
   int key = shared.keys.lo / kKeys * kKeys, stage = 0;
   if (lane_id() == 0) shared.stage[0].bad[warp] = shared.stage[1].bad[warp] = 0;
-  copy_buffer_keys(s, shared, 0, key);
+  PlainNext at = {{0, 0}};  // the pages of what the warp copies next
+  if constexpr (kPaged) at = plain_next(s, shared.source, key + warp * kOwned, shared.keys);
+  copy_step(g, shared, 0, key, at);
   // Steps up to this one see nothing masked, and the next one's keys are whole. Their instructions are one run without
   // branches, so that products, exponentials and copies hide behind each other.
   const int last_inner = shared.rules.transform ? -1 : min(mine.every.hi - kKeys, end - 2 * kKeys);
 #pragma unroll 1
   while (key < end) {
-    if (key >= mine.every.lo && key <= last_inner) {
+    bool arrived = false;
+    if (key >= mine.every.lo && key <= last_inner && at.exists()) {
       const float to_log2 = shared.rules.to_log2;
       const bool may_fuse = shared.rules.may_fuse;
 #pragma unroll 1
       do {
-        key += kKeys;
-        const InnerRows next = inner_rows(s, shared.source, key + warp * kOwned);  // found while others arrive
+        const int own = key + kKeys + warp * kOwned;  // found while others arrive
+        const OwnedRows next = kPaged ? owned_rows(s, shared.source, own, at) : owned_rows(s, shared.source, own);
         family::wait<0>();
         __syncthreads();
-        copy_inner_keys(s, next, shared.stage[stage ^ 1], warp);
+        if constexpr (kPaged) {
+          arrived = shared.stage[stage].any_bad();
+          if (arrived) break;
+          if (lane_id() == 0) shared.stage[stage ^ 1].bad[warp] = 0;
+          at = plain_next(s, shared.source, own + kKeys, shared.keys);
+        }
+        copy_owned_rows<true>(s, next, shared.stage[stage ^ 1], warp);
         family::commit();
         Scores scores;
         multiply_qk(scores, q, shared.stage[stage]);
         softmax(scores, o, state, to_log2, may_fuse);
         multiply_pv(o, scores, shared.stage[stage], shared.v_dim);
         stage ^= 1;
-      } while (key <= last_inner);
+        key += kKeys;
+      } while (key <= last_inner && at.exists());
     }
-    family::wait<0>();
-    __syncthreads();
-    copy_buffer_keys(s, shared, stage ^ 1, key + kKeys);
+    if (!arrived) {
+      family::wait<0>();
+      __syncthreads();
+    }
+    copy_step(g, shared, stage ^ 1, key + kKeys, at);
     if (key < mine.any.hi && key + kKeys > mine.any.lo) {
       attend_plain(false, shared.rules, shared.stage[stage], q, key, mine.row[lane_id() % kWarpRows], mine.every,
                    shared.v_dim, o, state);
@@ -83,8 +102,8 @@ inline void run_buffer(const AttentionCudaArgs& g, PrefillPlainShared& shared, u
 }
 
 // Keys of any source.
-inline void run_pages(bool by_key, const AttentionCudaArgs& g, PrefillPlainShared& shared, unsigned q, Output& o,
-                      RowState& state) {
+inline void run_any_keys(bool by_key, const AttentionCudaArgs& g, PrefillPlainShared& shared, unsigned q, Output& o,
+                         RowState& state) {
   const AttentionStart& s = g.start;
   constexpr int kOwned = kKeys / kWarps;
   const int warp = warp_id();
@@ -127,8 +146,7 @@ inline bool finish_rows(const AttentionCudaArgs& g, PrefillPlainShared& shared, 
                         RowState& state) {
   const int first = warp_id() * kWarpRows;
   if (g.parts > 1) {
-    const i64_t unit = (g.slots - 1 - static_cast<i64_t>(blockIdx.x)) * gridDim.y + blockIdx.y;
-    store_piece(piece_at(g, unit * g.max_splits + blockIdx.z), shared.block, first, shared.rules.to_log2, o, state);
+    store_piece(piece_at(g, slot_of_block(g)), shared.block, first, shared.rules.to_log2, o, state);
   } else {
     store_rows(g, request_of(g.a, shared.sequence), shared.block, first, shared.kv_head, shared.v_dim,
                shared.rules.to_log2, o, state, shared.warp[warp_id()].out, shared.q);
@@ -138,19 +156,16 @@ inline bool finish_rows(const AttentionCudaArgs& g, PrefillPlainShared& shared, 
   return true;
 }
 
-inline void run_any(bool by_key, const AttentionCudaArgs& g, PrefillPlainShared& shared) {
+// Beside the loop over a simple source it would take registers from that.
+__noinline__ void run_any(bool by_key, const AttentionCudaArgs& g, PrefillPlainShared& shared) {
   Output o;
   RowState state;
 #pragma unroll 1
   do {
     clear(shared, o, state);
-    run_pages(by_key, g, shared, q_of_lane(shared), o, state);
+    run_any_keys(by_key, g, shared, q_of_lane(shared), o, state);
     by_key = finish_rows(g, shared, by_key, o, state);
   } while (by_key);
-}
-// Beside the loops over a buffer it would take registers from them.
-__noinline__ void run_any_apart(bool by_key, const AttentionCudaArgs& g, PrefillPlainShared& shared) {
-  run_any(by_key, g, shared);
 }
 
 inline void prefill_plain(const AttentionCudaArgs& g) {
@@ -159,12 +174,10 @@ inline void prefill_plain(const AttentionCudaArgs& g) {
   PrefillPlainShared& shared = *reinterpret_cast<PrefillPlainShared*>(shared_bytes);
   const AttentionStart& s = g.start;
   const int lane = lane_id(), warp = warp_id(), first_row = warp * kWarpRows;
-  const int kv_head = static_cast<int>(blockIdx.y) % s.kv_heads;
-  const int v_dim = static_cast<int>(blockIdx.y) / s.kv_heads * config::d_v;
-  // Later rows see more keys under a causal mask: start with them.
-  const i64_t index = g.slots - 1 - static_cast<i64_t>(blockIdx.x);
+  const SlotUnit at = slot_of_block(g);
+  const int kv_head = at.unit % s.kv_heads, v_dim = at.unit / s.kv_heads * config::d_v;
   Slot slot;
-  if (!find_slot(g, config::block_rows, static_cast<int>(index), slot)) return;
+  if (!find_slot(g, config::block_rows, at.slot, slot)) return;
   const int rows = slot.tokens * s.group.divisor;
   if (rows <= g.least_rows || rows > g.most_rows) return;
   const PlainSequence r = plain_sequence(g, static_cast<int>(slot.b), {slot.first, slot.tokens});
@@ -202,20 +215,16 @@ inline void prefill_plain(const AttentionCudaArgs& g) {
     if (keys.lo >= keys.hi) family::wait<0>();  // no step will, and results are to lie where Q arrives
     __syncthreads();
   }
-  if constexpr (config::paged != 0) {
-    run_any(false, g, shared);
-  } else {
-    bool by_key = false;
-    if (source.simple && source.table[0] == nullptr) {
-      Output o;
-      RowState state;
-      clear(shared, o, state);
-      run_buffer(g, shared, q_of_lane(shared), o, state);
-      by_key = finish_rows(g, shared, false, o, state);
-      if (!by_key) return;
-    }
-    run_any_apart(by_key, g, shared);
+  bool by_key = false;
+  if (source.simple) {
+    Output o;
+    RowState state;
+    clear(shared, o, state);
+    run_simple(g, shared, q_of_lane(shared), o, state);
+    by_key = finish_rows(g, shared, false, o, state);
+    if (!by_key) return;
   }
+  run_any(by_key, g, shared);
 }
 
 // The body of a family's kernel.

@@ -152,6 +152,11 @@ struct Piece {
 inline Piece piece_at(const AttentionCudaArgs& g, i64_t index) {
   return {g.pieces + index * attention_piece_floats(config::block_rows, config::d_v)};
 }
+// Of a block of prefill.
+inline Piece piece_at(const AttentionCudaArgs& g, SlotUnit at) {
+  const i64_t units = static_cast<i64_t>(gridDim.y) * g.together.divisor;
+  return piece_at(g, (at.slot * units + at.unit) * g.max_splits + blockIdx.z);
+}
 
 inline void store_piece(const Piece& piece, RowBlock block, int first, float to_log2, const Output& o,
                         RowState& state) {

@@ -72,6 +72,13 @@ inline T warp_scan(T value) {
   return value;
 }
 
+template <class T>
+inline T warp_sum(T value) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(kAllLanes, value, step);
+  return value;
+}
+
 inline bool given(const AttentionStart& s, Column c) {
   return s.column[static_cast<int>(c)].data != nullptr;
 }
@@ -107,36 +114,79 @@ struct Slot {
   int first, tokens;
 };
 
-// Finds slot `index`; false past the end. Every warp does the same.
+// Each lane has a sequence of `blocks` row blocks, and all are counted level by level: row block 0 of every sequence
+// that has one, then row block 1, and so on. The level of row block `index`, which becomes its number in the level.
+__noinline__ int find_level(int blocks, int& index) {
+  const int lane = lane_id();
+  int most = blocks;
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) most = max(most, __shfl_xor_sync(kAllLanes, most, step));
+  int level = 0, before = 0, step = most;
+#pragma unroll 1
+  do {
+    step = (step + 31) / 32;  // each lane tries a level
+    int passed = 0;           // row blocks before it
+#pragma unroll 8
+    for (int i = 0; i < 32; ++i) passed += min(__shfl_sync(kAllLanes, blocks, i), level + lane * step);
+    const int last = 31 - __clz(static_cast<int>(__ballot_sync(kAllLanes, passed <= index)));
+    level += last * step;
+    before = __shfl_sync(kAllLanes, passed, last);
+  } while (step > 1);
+  index -= before;
+  return level;
+}
+
+// Finds slot `index`; false past the end. Every warp does the same. Up to 32 sequences together are counted level by
+// level, so that blocks that follow each other are alike long; prefill counts from the end, long ones first.
 inline bool find_slot(const AttentionCudaArgs& g, int block_rows, int index, Slot& slot) {
   const AttentionStart& s = g.start;
   const int group = s.group.divisor;
   if (s.padded) {
     const int blocks = (s.tokens * group + block_rows - 1) / block_rows;
-    const int b = index / blocks;
-    slot = {b, index - b * blocks, 0, s.tokens};
-    return b < s.batch;
+    if (index >= static_cast<i64_t>(s.batch) * blocks) return false;
+    const int together = static_cast<int>(static_cast<unsigned>(index) / (32u * static_cast<unsigned>(blocks)));
+    const int in = index - together * 32 * blocks, count = min(32, s.batch - together * 32), level = in / count;
+    slot = {together * 32 + in - level * count, level, 0, s.tokens};
+    return true;
   }
   const int lane = lane_id();
-  int before = 0;
 #pragma unroll 1
   for (int first = 0; first < s.batch; first += 32) {
     SequenceTokens mine = {0, 0};
     if (first + lane < s.batch) mine = sequence_tokens(g, first + lane);
     const int blocks = (mine.count * group + block_rows - 1) / block_rows;
-    const int sum = warp_scan(blocks);
-    const unsigned here = __ballot_sync(kAllLanes, before + sum > index);
-    if (here != 0) {
-      const int owner = __ffs(static_cast<int>(here)) - 1;
-      slot.b = first + owner;
-      slot.row_block = index - __shfl_sync(kAllLanes, before + sum - blocks, owner);
-      slot.first = __shfl_sync(kAllLanes, mine.first, owner);
-      slot.tokens = __shfl_sync(kAllLanes, mine.count, owner);
-      return true;
+    const int all = warp_sum(blocks);
+    if (index >= all) {
+      index -= all;
+      continue;
     }
-    before += __shfl_sync(kAllLanes, sum, 31);
+    unsigned here = __ballot_sync(kAllLanes, blocks > 0);
+    const int some = __shfl_sync(kAllLanes, blocks, __ffs(static_cast<int>(here)) - 1), count = __popc(here);
+    if (__all_sync(kAllLanes, blocks == some || blocks == 0)) {
+      slot.row_block = index / count;
+      index -= slot.row_block * count;
+    } else {
+      slot.row_block = find_level(blocks, index);
+      here = __ballot_sync(kAllLanes, blocks > slot.row_block);
+    }
+    // The lane with `index` others of the level before it.
+    const bool found = (here >> lane & 1) != 0 && __popc(here & ((1u << lane) - 1)) == index;
+    const int owner = __ffs(static_cast<int>(__ballot_sync(kAllLanes, found))) - 1;
+    slot.b = first + owner;
+    slot.first = __shfl_sync(kAllLanes, mine.first, owner);
+    slot.tokens = __shfl_sync(kAllLanes, mine.count, owner);
+    return true;
   }
   return false;
+}
+
+// Of a block whose x counts slots from the last to the first, for g.together units at a time; y: the times.
+struct SlotUnit {
+  int slot, unit;
+};
+inline SlotUnit slot_of_block(const AttentionCudaArgs& g) {
+  const int x = static_cast<int>(blockIdx.x), y = static_cast<int>(blockIdx.y), from_end = divide(x, g.together);
+  return {static_cast<int>(g.slots) - 1 - from_end, (y - from_end) * g.together.divisor + x};
 }
 
 // Rows of a block: `count` of them from `first` on, of one sequence and kv head.
