@@ -20,7 +20,7 @@
 namespace fovea::app {
 namespace {
 
-struct Options {
+struct BenchModelOptions {
   std::string model, isq, kv = "f16";
   std::vector<int64_t> prefill = {512}, context = {128};
   int64_t decode = 64, batch = 1, samples = 5;
@@ -38,7 +38,7 @@ struct Phase {
   std::vector<double> rates = {};  // tokens/s of each sample
 };
 
-std::vector<Phase> phases_of(const Options& o) {
+std::vector<Phase> phases_of(const BenchModelOptions& o) {
   std::vector<Phase> phases;
   for (const int64_t tokens : o.prefill) {
     if (tokens > 0) phases.push_back({.prefill = true, .tokens = tokens, .context = 0});
@@ -51,7 +51,7 @@ std::vector<Phase> phases_of(const Options& o) {
 }
 
 // Before anything is computed: the phases run one after the other, for minutes.
-void check(const Options& o, const std::vector<Phase>& phases, int64_t limit) {
+void check(const BenchModelOptions& o, const std::vector<Phase>& phases, int64_t limit) {
   for (const Phase& phase : phases) {
     if (phase.context + phase.tokens <= limit) continue;
     const std::string tokens = std::to_string(phase.tokens);
@@ -63,7 +63,7 @@ void check(const Options& o, const std::vector<Phase>& phases, int64_t limit) {
 
 class Runner {
  public:
-  Runner(const Context& context, const Model& model, const Tokenizer& tokenizer, const Options& o)
+  Runner(const Context& context, const Model& model, const Tokenizer& tokenizer, const BenchModelOptions& o)
       : vocab_(model.config().vocab), batch_(o.batch), seed_(o.seed), engine_(context, model, tokenizer, o.engine) {
     hooks_.interrupt = &catch_interrupt();
   }
@@ -105,7 +105,8 @@ Rates rates_of(const Phase& phase) {
   return {.median = 1 / timing.median, .best = 1 / timing.min};
 }
 
-std::string to_text(const Options& o, const std::vector<Phase>& phases, const Model& model, const DeviceInfo& device) {
+std::string to_text(const BenchModelOptions& o, const std::vector<Phase>& phases, const Model& model,
+                    const DeviceInfo& device) {
   Table table;
   table.row({"phase", "tokens", "context", "tokens/s: median", "best"});
   for (const Phase& phase : phases) {
@@ -127,7 +128,8 @@ std::string to_text(const Options& o, const std::vector<Phase>& phases, const Mo
   return table.text() + "\n" + about.text();
 }
 
-std::string to_json(const Options& o, const std::vector<Phase>& phases, const Model& model, const DeviceInfo& device) {
+std::string to_json(const BenchModelOptions& o, const std::vector<Phase>& phases, const Model& model,
+                    const DeviceInfo& device) {
   nlohmann::ordered_json weights = nlohmann::ordered_json::array(), rows = nlohmann::ordered_json::array();
   for (const WeightUse& use : model.weights()) {
     weights.push_back({{"type", fovea_dtype_name(use.dtype)}, {"tensors", use.tensors}, {"bytes", use.bytes}});
@@ -156,7 +158,7 @@ std::string to_json(const Options& o, const std::vector<Phase>& phases, const Mo
   return document.dump(2) + "\n";
 }
 
-int run(Options& o) {
+int run(BenchModelOptions& o) {
   if (o.model.empty()) throw Error("give a model with --model");
   std::vector<Phase> phases = phases_of(o);
   o.engine.codec = parse_codec(o.kv);
@@ -196,7 +198,7 @@ int run(Options& o) {
 
 Command add_bench_model(CLI::App& bench) {
   CLI::App* c = bench.add_subcommand("model", "how fast a GGUF model reads prompts and generates, on random tokens");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<BenchModelOptions>();
   const auto number = [&](const char* name, auto& value, auto low, auto high, const char* help) {
     return c->add_option(name, value, help)
         ->type_name("N")

@@ -24,7 +24,7 @@ namespace fovea::app {
 
 namespace {
 
-struct Options {
+struct CompileOptions {
   std::vector<std::string> archs;
   std::string config, output, dtype, layout = "nhd", scale, nvrtc, cache;
   std::vector<std::string> codecs;
@@ -41,7 +41,7 @@ int32_t word(const char* option, const std::string& text, std::span<const bench:
   throw Error(std::string(option) + " is " + text + ": must be one of " + allowed);
 }
 
-Deployment deployment_of(const Options& o, const ModelAttention& model) {
+Deployment deployment_of(const CompileOptions& o, const ModelAttention& model) {
   Deployment d = o.deployment;
   d.dtype = o.dtype.empty() ? model.dtype : word("--dtype", o.dtype, bench::float_types());
   if (d.dtype == 0) throw Error(o.config + " does not say which type the model computes in: give --dtype");
@@ -103,14 +103,14 @@ void plan_all(const Context& context, const std::vector<DeployedCase>& cases, in
   for (std::thread& thread : threads) thread.join();
 }
 
-std::string file_for(const Options& o, const std::string& isa) {
+std::string file_for(const CompileOptions& o, const std::string& isa) {
   std::error_code ignored;
   if (o.archs.size() == 1 && !std::filesystem::is_directory(o.output, ignored)) return o.output;
   std::filesystem::create_directories(o.output, ignored);
   return o.output + "/fovea-" + isa + ".bundle";
 }
 
-Context open_context(const Options& o, const std::string& arch) {
+Context open_context(const CompileOptions& o, const std::string& arch) {
   const auto path = [](const std::string& given) { return given.empty() ? nullptr : given.c_str(); };
   return Context({.device_type = FOVEA_CUDA,
                   .compile = FOVEA_COMPILE_ALLOWED,
@@ -134,7 +134,7 @@ void print_kernels(const Context& context, const std::string& file, double secon
 }
 
 // Whether there was anything to compile.
-bool compile_for(const Options& o, const Context& context, const std::vector<DeployedCase>& cases) {
+bool compile_for(const CompileOptions& o, const Context& context, const std::vector<DeployedCase>& cases) {
   const auto start = std::chrono::steady_clock::now();
   Refusals refusals;
   plan_all(context, cases, o.jobs, refusals);
@@ -154,7 +154,7 @@ bool compile_for(const Options& o, const Context& context, const std::vector<Dep
   return info.kernels_loaded > 0;
 }
 
-int run(const Options& o) {
+int run(const CompileOptions& o) {
   const ModelAttention model = read_model_attention(o.config);
   const Deployment deployment = deployment_of(o, model);
   std::vector<Context> contexts;
@@ -172,7 +172,7 @@ int run(const Options& o) {
 
 Command add_compile(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("compile", "Compile the CUDA kernels of a model into a bundle; needs no device");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<CompileOptions>();
   o->deployment.max_len = 0;
   Deployment& d = o->deployment;
   sub->add_option("--arch", o->archs, "architectures, for example 90a; several: -o is a folder")

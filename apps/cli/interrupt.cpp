@@ -6,17 +6,17 @@
 namespace fovea::app {
 namespace {
 
-std::atomic<bool> interrupted = false;
+std::atomic<bool> stop_asked = false;
 static_assert(std::atomic<bool>::is_always_lock_free, "set in a signal handler");
 
 }  // namespace
 
 const std::atomic<bool>& catch_interrupt() {
   struct sigaction action = {};
-  action.sa_handler = [](int) { interrupted = true; };
+  action.sa_handler = [](int) { stop_asked = true; };
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
-  return interrupted;
+  return stop_asked;
 }
 
 }  // namespace fovea::app

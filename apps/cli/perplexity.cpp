@@ -20,7 +20,7 @@
 namespace fovea::app {
 namespace {
 
-struct Options {
+struct MeasureOptions {
   std::string model, text, isq;
   std::vector<std::string> formats = {"f16"};
   PerplexityOptions perplexity;
@@ -42,10 +42,6 @@ double rate(const FormatPerplexity& f) {
   return f.seconds > 0 ? static_cast<double>(f.tokens) / f.seconds : 0.0;
 }
 
-std::string megabytes(int64_t bytes) {
-  return fixed(static_cast<double>(bytes) / 1e6, 1) + " MB";
-}
-
 int64_t cache_bytes(const PerplexityResult& r) {
   int64_t bytes = 0;
   for (const FormatPerplexity& f : r.formats) bytes += f.cache_bytes;
@@ -53,7 +49,7 @@ int64_t cache_bytes(const PerplexityResult& r) {
 }
 
 // "chunk 3 of 40, f16 12.31, fp8 12.35, 80 s left"
-std::string progress_text(const Options& o, int64_t done, int64_t total, std::span<const double> perplexities,
+std::string progress_text(const MeasureOptions& o, int64_t done, int64_t total, std::span<const double> perplexities,
                           double seconds) {
   std::string text = std::to_string(100 * done / total) + " % of " + std::to_string(total) + " tokens";
   for (size_t i = 0; i < perplexities.size() && !std::isnan(perplexities[i]); ++i) {
@@ -63,7 +59,7 @@ std::string progress_text(const Options& o, int64_t done, int64_t total, std::sp
   return text + ", " + fixed(left, 0) + " s left";
 }
 
-std::string to_text(const Options& o, const PerplexityResult& r, const DeviceInfo& device) {
+std::string to_text(const MeasureOptions& o, const PerplexityResult& r, const DeviceInfo& device) {
   Table table;
   table.row({"kv", "perplexity", "delta", "KL mean", "KL p99", "same top-1", "bytes/token", "tokens/s"});
   for (const FormatPerplexity& f : r.formats) {
@@ -111,7 +107,7 @@ nlohmann::ordered_json format_json(const FormatPerplexity& f, bool first) {
           {"tokens_per_s", rate(f)}};
 }
 
-std::string to_json(const Options& o, const PerplexityResult& r, const DeviceInfo& device, bool bos) {
+std::string to_json(const MeasureOptions& o, const PerplexityResult& r, const DeviceInfo& device, bool bos) {
   nlohmann::ordered_json formats = nlohmann::ordered_json::array();
   for (const FormatPerplexity& f : r.formats) formats.push_back(format_json(f, &f == &r.formats.front()));
   const nlohmann::ordered_json document = {
@@ -135,7 +131,7 @@ std::string to_json(const Options& o, const PerplexityResult& r, const DeviceInf
   return document.dump(2) + "\n";
 }
 
-int run(Options& o) {
+int run(MeasureOptions& o) {
   if (o.model.empty()) throw Error("give a model with --model");
   if (o.text.empty()) throw Error("give a text with --text");
   for (const std::string& name : o.formats) o.perplexity.formats.push_back(parse_kv_format(name));
@@ -173,7 +169,7 @@ int run(Options& o) {
 
 Command add_perplexity(CLI::App& app) {
   CLI::App* c = app.add_subcommand("perplexity", "Measure what formats of the KV cache cost a model on a text");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<MeasureOptions>();
   const auto number = [&](const char* name, auto& value, auto low, auto high, const char* help) {
     c->add_option(name, value, help)
         ->type_name("N")

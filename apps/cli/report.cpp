@@ -18,10 +18,6 @@ std::pair<std::string, std::string> kernel_of(const std::string& explanation) {
   return {explanation.substr(0, colon), rest.substr(0, std::min(rest.find(','), rest.find(" (")))};
 }
 
-std::string megabytes(int64_t bytes) {
-  return fixed(static_cast<double>(bytes) / 1e6, 1) + " MB";
-}
-
 void add_weights(const std::vector<WeightUse>& weights, Table* table) {
   int64_t bytes = 0, tensors = 0;
   std::string types;

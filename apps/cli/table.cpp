@@ -31,4 +31,8 @@ std::string fixed(double value, int digits) {
   return text;
 }
 
+std::string megabytes(int64_t bytes) {
+  return fixed(static_cast<double>(bytes) / 1e6, 1) + " MB";
+}
+
 }  // namespace fovea::app

@@ -2,6 +2,7 @@
 // Rows of text in aligned columns.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,5 +19,6 @@ class Table {
 };
 
 std::string fixed(double value, int digits);  // 12.3
+std::string megabytes(int64_t bytes);         // 12.3 MB
 
 }  // namespace fovea::app

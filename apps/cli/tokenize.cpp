@@ -14,7 +14,7 @@
 namespace fovea::app {
 namespace {
 
-struct Options {
+struct TokenizeOptions {
   std::string model, text, strings;
   bool special = false;
 };
@@ -28,7 +28,7 @@ nlohmann::json read_strings(const std::string& path) {
   return strings;
 }
 
-int run(const Options& o) {
+int run(const TokenizeOptions& o) {
   if (o.model.empty()) throw Error("give a model with --model");
   if (o.text.empty() == o.strings.empty()) throw Error("give --text or --strings");
   const Gguf file = Gguf::open(o.model);
@@ -50,7 +50,7 @@ int run(const Options& o) {
 
 Command add_tokenize(CLI::App& app) {
   CLI::App* c = app.add_subcommand("tokenize", "Print the tokens of a text as JSON");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<TokenizeOptions>();
   c->add_option("--model", o->model, "GGUF file, or one that holds a vocabulary alone; required")->type_name("FILE");
   c->add_option("--text", o->text, "a text: prints an array of its tokens, without BOS")->type_name("FILE");
   c->add_option("--strings", o->strings, "a JSON array of strings: prints an array for each")->type_name("FILE");
