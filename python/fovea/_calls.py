@@ -20,7 +20,13 @@ class Call:
 
 
 def like(name):
-    return lambda a: (getattr(a, name).shape, getattr(a, name).dtype) if name in a else (NOTHING, None)
+    def rule(a):
+        if name not in a:
+            return NOTHING, None
+        tensor = getattr(a, name)
+        return tensor.shape, tensor.dtype
+
+    return rule
 
 
 def _float(dtype):

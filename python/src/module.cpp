@@ -69,7 +69,7 @@ NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);  // default contexts live as long as the process
 
   m.def("version", [] { return fovea_version(); });
-  m.def("dtype_bytes", [](nb::object dtype, int64_t elements) { return fovea_dtype_bytes(dtype_of(dtype), elements); });
+  m.def("dtype_bytes", [](nb::handle dtype, int64_t elements) { return fovea_dtype_bytes(dtype_of(dtype), elements); });
   m.def("enums", &enums);
   m.def("structs", &structs);
   m.def("operations", &operations);
@@ -79,7 +79,8 @@ NB_MODULE(_core, m) {
   nb::class_<Tensor>(m, "Tensor")
       .def(
           "__init__",
-          [](Tensor* self, nb::object base, nb::object dtype, nb::object shape, const std::string& device) {
+          [](Tensor* self, const nb::object& base, const nb::object& dtype, const nb::object& shape,
+             const std::string& device) {
             if (base.is_none() && (shape.is_none() || dtype.is_none()))
               raise(FOVEA_INVALID_TYPE, "Tensor needs base, or shape and dtype");
             if (!base.is_none() && !shape.is_none()) raise(FOVEA_INVALID_TYPE, "shape: goes with no base");
@@ -100,7 +101,7 @@ NB_MODULE(_core, m) {
 
   nb::class_<Record>(m, "Record")
       .def("__init__",
-           [](Record* self, const std::string& name, nb::dict fields) {
+           [](Record* self, const std::string& name, const nb::dict& fields) {
              new (self) Record(find_struct(name));
              self->set_all(fields);
            })
@@ -108,14 +109,15 @@ NB_MODULE(_core, m) {
       .def("__setattr__", &Record::set_attribute, nb::arg("name"), nb::arg("value").none());
 
   nb::class_<Context>(m, "Context")
-      .def(nb::init<nb::dict>())
+      .def(nb::init<const nb::dict&>())
       .def_prop_ro("device", [](const Context& c) { return name(c.place()); })
       .def("info", &Context::info)
       .def("kernels", &Context::kernels)
       .def("save_kernels", &Context::save_kernels);
 
   nb::class_<Plan>(m, "Plan")
-      .def("__call__", [](const Plan& p, nb::args args, nb::kwargs kwargs) { return p.run(args, kwargs); })
+      .def("__call__",
+           [](const Plan& p, const nb::args& args, const nb::kwargs& kwargs) { return p.run(args, kwargs); })
       .def_prop_ro("scratch_bytes", [](const Plan& p) { return p.workspace().first; })
       .def_prop_ro("sync_bytes", [](const Plan& p) { return p.workspace().second; })
       .def("explain", &Plan::explain)

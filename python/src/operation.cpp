@@ -53,7 +53,7 @@ void* stream_handle(nb::handle stream) {
 
 }  // namespace
 
-Context::Context(nb::dict params) {
+Context::Context(const nb::dict& params) {
   Record record(find_struct("context_params"));
   record.set_all(params);
   fovea_context* made = nullptr;
@@ -166,7 +166,7 @@ void Operation::take_field(Call& call, int field, nb::handle value) const {
   call.record.set(field, value);
 }
 
-Call Operation::take(Record record, nb::tuple args, nb::dict kwargs, bool memory) const {
+Call Operation::take(Record record, const nb::tuple& args, const nb::dict& kwargs, bool memory) const {
   Call call(std::move(record));
   if (args.size() > inputs_.size()) {
     raise(FOVEA_INVALID_TYPE, std::string(fovea_op_name(op_)) + " takes " + std::to_string(inputs_.size()) +
@@ -260,6 +260,12 @@ void Operation::add_outputs(Call& call, bool memory) const {
 }
 
 void Operation::check_written(const Call& call) const {
+  for (const int i : written_) {
+    const Record* cache = call.record.child(i);
+    if (cache == nullptr || cache->sealed() == nullptr) continue;
+    raise(FOVEA_INVALID_TYPE,
+          std::string(info_->fields[i].name) + "." + cache->sealed() + " cannot be written to: " + cache->sealed_why());
+  }
   for (const int i : outputs_) {
     const nb::handle given = call.record.given(i);
     if (!given.is_valid()) continue;
@@ -330,7 +336,7 @@ void Operation::execute(const fovea_plan* plan, Call& call, int count) const {
   check(code);
 }
 
-nb::object Operation::run(nb::tuple args, nb::dict kwargs) const {
+nb::object Operation::run(const nb::tuple& args, const nb::dict& kwargs) const {
   Call call = take(Record(*info_), args, kwargs, true);
   const nb::object context = context_of(call);
   fovea_plan* made = nullptr;
@@ -345,7 +351,7 @@ nb::object Operation::run(nb::tuple args, nb::dict kwargs) const {
   return results(call);
 }
 
-nb::object Operation::plan(nb::tuple args, nb::dict kwargs) const {
+nb::object Operation::plan(const nb::tuple& args, const nb::dict& kwargs) const {
   Call call = take(Record(*info_), args, kwargs, false);
   nb::object context = context_of(call);
   fovea_plan* made = nullptr;
@@ -358,21 +364,21 @@ nb::object Operation::plan(nb::tuple args, nb::dict kwargs) const {
   return nb::cast(Plan(this, std::unique_ptr<fovea_plan, DestroyPlan>(made), call.record.options(), context));
 }
 
-nb::tuple Operation::supports(nb::tuple args, nb::dict kwargs) const {
+nb::tuple Operation::supports(const nb::tuple& args, const nb::dict& kwargs) const {
   Call call = take(Record(*info_), args, kwargs, false);
   const nb::object context = context_of(call);
   const fovea_support answer = fovea_supports(nb::cast<const Context&>(context).get(), op_, call.record.data());
   return nb::make_tuple(static_cast<int>(answer), answer == FOVEA_SUPPORT_YES ? "" : fovea_last_error());
 }
 
-nb::object Plan::run(nb::tuple args, nb::dict kwargs) const {
+nb::object Plan::run(const nb::tuple& args, const nb::dict& kwargs) const {
   Call call = operation_->take(options_.copy_of_options(), args, kwargs, true);
   if (call.options.context.is_valid()) raise(FOVEA_INVALID_TYPE, "context: a plan has its own");
   operation_->execute(plan_.get(), call);
   return operation_->results(call);
 }
 
-double Plan::time(int count, nb::tuple args, nb::dict kwargs) const {
+double Plan::time(int count, const nb::tuple& args, const nb::dict& kwargs) const {
   Call call = operation_->take(options_.copy_of_options(), args, kwargs, true);
   const auto start = std::chrono::steady_clock::now();
   operation_->execute(plan_.get(), call, count);

@@ -20,7 +20,7 @@ struct DestroyPlan {
 
 class Context {
  public:
-  explicit Context(nb::dict params);
+  explicit Context(const nb::dict& params);
   fovea_context* get() const { return context_.get(); }
   const Place& place() const { return place_; }
   nb::dict info() const;
@@ -59,13 +59,13 @@ class Operation {
   // `call` is the row of _calls.py: inputs, written fields, and outputs with a rule each.
   Operation(const std::string& name, nb::object call);
 
-  nb::object run(nb::tuple args, nb::dict kwargs) const;
-  nb::object plan(nb::tuple args, nb::dict kwargs) const;
-  nb::tuple supports(nb::tuple args, nb::dict kwargs) const;
+  nb::object run(const nb::tuple& args, const nb::dict& kwargs) const;
+  nb::object plan(const nb::tuple& args, const nb::dict& kwargs) const;
+  nb::tuple supports(const nb::tuple& args, const nb::dict& kwargs) const;
 
  private:
   friend class Plan;
-  Call take(Record record, nb::tuple args, nb::dict kwargs, bool memory) const;
+  Call take(Record record, const nb::tuple& args, const nb::dict& kwargs, bool memory) const;
   bool take_option(nb::handle name, nb::handle value, CallOptions& options) const;
   void take_field(Call& call, int field, nb::handle value) const;
   void find_first(Call& call) const;
@@ -89,9 +89,9 @@ class Plan {
  public:
   Plan(const Operation* operation, std::unique_ptr<fovea_plan, DestroyPlan> plan, Record options, nb::object context)
       : operation_(operation), plan_(std::move(plan)), options_(std::move(options)), context_(std::move(context)) {}
-  nb::object run(nb::tuple args, nb::dict kwargs) const;
+  nb::object run(const nb::tuple& args, const nb::dict& kwargs) const;
   // Seconds of each of `count` runs that follow one another in C++ alone: what a call from Python is measured against.
-  double time(int count, nb::tuple args, nb::dict kwargs) const;
+  double time(int count, const nb::tuple& args, const nb::dict& kwargs) const;
   std::pair<uint64_t, uint64_t> workspace() const;
   std::string explain() const;
 

@@ -24,7 +24,7 @@ std::string shown(nb::handle value) {
 
 template <class T>
 void store(char* at, T value) {
-  std::memcpy(at, &value, sizeof value);
+  std::memcpy(at, &value, sizeof(T));  // NOLINT(bugprone-sizeof-expression): pointers are stored as they are
 }
 
 template <class T>
@@ -355,7 +355,7 @@ void Record::set_named(nb::handle name, nb::handle value) {
   set(i, value);
 }
 
-void Record::set_all(nb::dict fields) {
+void Record::set_all(const nb::dict& fields) {
   for (auto [name, value] : fields)
     if (!value.is_none()) set_named(name, value);
   if (is_cache()) derive_cache();
@@ -391,6 +391,7 @@ void Record::derive_cache() {
       member = static_cast<std::remove_reference_t<decltype(member)>>(value);
   };
   cache_place_.reset();
+  sealed_ = nullptr;
   const auto rank_error = [](const char* what, const fovea_tensor& t, const char* allowed) {
     raise(FOVEA_INVALID_VALUE, std::string(what) + ".rank is " + std::to_string(t.rank) + ": must be " + allowed);
   };
@@ -405,6 +406,11 @@ void Record::derive_cache() {
                                      std::to_string(t.view.stride[last]) + ": must be 1");
     }
     take_place(t, what);
+    const bool immutable = !t.base.is_none() && tensor_type(t.base).immutable;
+    if (sealed_ == nullptr && (t.read_only || immutable)) {
+      sealed_ = what;
+      sealed_why_ = immutable ? "arrays of this type are immutable" : "it is read-only";
+    }
     return t.view;
   };
   const auto scales = [&](fovea_kv_side& side, const nb::object& object, const char* what, int32_t dims) {
@@ -476,24 +482,27 @@ void Record::derive_cache() {
   }
 }
 
+const Record* Record::child(int i) const {
+  if (info_->fields[i].kind != Kind::pointer || !given_[i].is_valid() || is_list(given_[i])) return nullptr;
+  Record* object = nullptr;
+  if (nb::try_cast<Record*>(given_[i], object) && object != nullptr) return object;
+  return static_cast<const Record*>(arrays_[i].get());
+}
+
 void Record::check_places(const Place& place, const char* why) const {
   for (size_t i = 0; i < info_->count; ++i) {
     const Field& field = info_->fields[i];
     if (field.kind != Kind::pointer || !given_[i].is_valid()) continue;
-    const auto one = [&](nb::handle object) {
-      Record* child = nullptr;
-      const Record* made = static_cast<const Record*>(arrays_[i].get());
-      const bool found = nb::try_cast<Record*>(object, child) && child != nullptr;
-      const Record* record = found ? child : is_list(given_[i]) ? nullptr : made;
+    const auto check = [&](const Record* record) {
       if (record == nullptr || !record->cache_place_ || *record->cache_place_ == place) return;
       raise(FOVEA_INVALID_VALUE, std::string(field.name) + "." + record->cache_first_ + " is on " +
                                      name(*record->cache_place_) + ": must be on " + name(place) + " (" + why + ")");
     };
-    if (is_list(given_[i])) {
-      for (nb::handle child : nb::iter(given_[i])) one(child);
-    } else {
-      one(given_[i]);
+    if (!is_list(given_[i])) {
+      check(child(static_cast<int>(i)));
+      continue;
     }
+    for (nb::handle item : nb::iter(given_[i])) check(nb::cast<Record*>(item));
   }
 }
 

@@ -26,6 +26,11 @@ class Record {
   const fovea_tensor* tensor(int field) const;  // null where the field holds none
   // Where the memory of a cache is; nothing where it has none that is known.
   std::optional<Place> cache_place() const { return cache_place_; }
+  // The first tensor of a cache that may not be written to, and why; null where all may.
+  const char* sealed() const { return sealed_; }
+  const char* sealed_why() const { return sealed_why_; }
+  // The record that a field of one struct points to; null where it is none or several.
+  const Record* child(int field) const;
   // Throws where a cache among the fields is somewhere else than `place`; `why` is the argument that decides.
   void check_places(const Place& place, const char* why) const;
   void add_tensors(nb::list& all) const;  // the framework's tensors that it was given
@@ -34,7 +39,7 @@ class Record {
   Record copy_of_options() const;  // of a record that holds options alone, and that lives longer
 
   // Fields of a struct by keyword, from a dict; "k_scale" and "v_scale" of a cache as well.
-  void set_all(nb::dict fields);
+  void set_all(const nb::dict& fields);
   void set_named(nb::handle name, nb::handle value);
   // As attributes of a Python object.
   nb::object get_named(nb::handle name) const;
@@ -62,6 +67,7 @@ class Record {
   } cache_;
   std::optional<Place> cache_place_;
   const char* cache_first_ = "k";
+  const char *sealed_ = nullptr, *sealed_why_ = nullptr;
 };
 
 const Struct& find_struct(std::string_view name);

@@ -88,6 +88,18 @@ def test_no_memory_is_refused_at_run():
         fovea.norm(X, weight=fovea.Tensor(shape=(4,), dtype="f32"))
 
 
+def test_a_cache_that_cannot_be_written_to():
+    cache = np.zeros((2, 4, 1, 8), np.float32)
+    cache.setflags(write=False)
+    k = np.ones((1, 1, 8), np.float32)
+    kv = fovea.Kv(k=cache, v=cache)
+    with pytest.raises(TypeError, match=re.escape("kv.k cannot be written to: it is read-only")):
+        fovea.kv_append(k, k, kv, np.array([3]))
+    with pytest.raises(TypeError, match=re.escape("dst.k cannot be written to")):
+        fovea.kv_copy(kv, kv, np.array([[0, 1]]))
+    fovea.attention(k, fovea.Kv(k=cache, v=cache, kv_lens=np.array([1, 2])), cu_seqlens_q=np.array([0, 0, 1]))
+
+
 def test_nothing_but_the_output_is_written():
     out = np.full((2, 8), 7, np.float32)
     fovea.norm(X, out=out[:, 4:])
@@ -202,3 +214,11 @@ def test_jax():
     assert isinstance(out, jax.Array) and (np.asarray(out) == fovea.norm(X)).all()
     with pytest.raises(TypeError, match="out: arrays of this type are immutable"):
         fovea.norm(x, out=x)
+    half = jax.numpy.ones((2, 1, 8), "bfloat16")
+    kv = fovea.Kv(k=half, v=half, cu_seqlens_kv=jax.numpy.array([0, 2]))
+    out, lse = fovea.attention(half, kv, cu_seqlens_q=jax.numpy.array([0, 2]), lse=True)
+    assert out.dtype == half.dtype and isinstance(lse, jax.Array) and (out == 1).all()
+    with pytest.raises(TypeError, match="kv.k cannot be written to: arrays of this type are immutable"):
+        fovea.kv_append(half, half, kv, jax.numpy.array([0, 1]))
+    with pytest.raises(TypeError, match="x of type .* is no tensor"):
+        jax.jit(fovea.norm)(x)
