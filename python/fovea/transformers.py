@@ -182,7 +182,9 @@ class Layer(cache_utils.CacheLayerMixin):
     def copy_pages(self):
         """Pages that two sequences shared, before one of them writes."""
         if self.store.copies is not None:
-            ft.kv_copy(self.kv(), self.kv(), self.store.copies)
+            src, dst = self.store.copies.unbind(1)
+            for pages in (self.keys.view(torch.uint8), self.values.view(torch.uint8)):  # by PyTorch: CUDA has no kv_copy yet
+                pages[dst] = pages[src]
 
     def get_mask_sizes(self, query_length):
         return self.length + query_length, 0
@@ -254,7 +256,7 @@ class Store:
                 raise ValueError(f"the sequence has {length} tokens: the cache was made for max_length = {self.max_length}")
             grown = [self.pool.append(s, length - self.length) for s in self.sequences]
             copies = [pair for _, pair in grown if pair is not None]
-            self.copies = torch.tensor(copies, dtype=torch.int32).to(self.device) if copies else None
+            self.copies = torch.tensor(copies).to(self.device) if copies else None
             self.slots = torch.tensor([slot for slots, _ in grown for slot in slots], dtype=torch.int64).to(self.device)
             self.length = length
             self.chosen = set()
