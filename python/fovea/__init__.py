@@ -89,12 +89,15 @@ class Context(_core.Context):
 
 
 def _nvrtc_folder():
-    """The folder above the packages nvidia-cuda-nvrtc, or None."""
+    """The folder of Python packages that has the one with NVRTC, or None."""
     import importlib.util
+    import pathlib
 
     spec = importlib.util.find_spec("nvidia")
-    places = list(spec.submodule_search_locations or []) if spec else []
-    return places[0].rpartition("/")[0] if places else None
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        if any(pathlib.Path(place).glob("*/lib/libnvrtc.so.*")):
+            return str(pathlib.Path(place).parent)
+    return None
 
 
 class SupportAnswer(str):
