@@ -37,7 +37,7 @@ def read_table():
         for key, kind in KEYS.items():
             if not isinstance(row.get(key), kind):
                 raise Broken(f"{row['table']}: {row.get('name', 'a row')} has no '{key}'")
-        unknown = set(row) - set(KEYS) - {"ci", "table"}
+        unknown = set(row) - set(KEYS) - {"ci", "needs", "table"}
         if unknown:
             raise Broken(f"{row['table']}: {row['name']} has the unknown keys {sorted(unknown)}")
         if row["name"] in names:
@@ -133,6 +133,15 @@ def try_mutant(row, jobs):
         shutil.copyfile(ROOT / row["file"], target)
 
 
+def can_run(row):
+    """Whether this processor has what the row's tests need; where not, they are skipped and kill nothing."""
+    flags = re.search(r"^flags\s*:(.*)", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
+    if "needs" not in row or (flags and row["needs"] in flags.group(1).split()):
+        return True
+    print(f"skipped    {row['name']:<34} this processor has no {row['needs']}", flush=True)
+    return False
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="only these rows")
@@ -155,6 +164,7 @@ def main():
             print(f"{row['name']:<34} {row['file']:<44} {row['program']} {row['tests']}{'  ci' if row.get('ci') else ''}")
         return 0
 
+    rows = [row for row in rows if can_run(row)]
     copy_tree()
     configure()
     check_whole_tree(rows, options.jobs)

@@ -29,10 +29,13 @@ struct AttentionLaunch {
 };
 inline constexpr int kMostAttentionLaunches = 2;
 
+inline constexpr int64_t kNoAmxRows = INT64_MAX;
+
 struct AttentionPlan {
   AttentionSpec spec;
   const char* kernel = "";
-  AttentionTiles tiles;  // CPU
+  AttentionTiles tiles;                 // CPU
+  int64_t least_amx_rows = kNoAmxRows;  // CPU: from so many rows per kv head a sequence is served by AMX tiles
   Workspace workspace;
   std::vector<KernelUse> kernels;  // CUDA
   AttentionLaunch launches[kMostAttentionLaunches];
@@ -50,9 +53,11 @@ struct AttentionKernel {
   int least_capability = 0;  // CUDA: 10 * major + minor
   AttentionRole role = AttentionRole::by_rows;
   bool e4m3 = false;  // CUDA: serves e4m3 queries over fp8 keys alone
+  bool amx = false;   // CPU: needs AMX, serves bf16 alone
 };
 inline constexpr AttentionKernel kAttentionKernels[] = {
     {"cpu_tiles", FOVEA_CPU, 1, kMaxHeadDim},
+    {.name = "cpu_amx", .device_type = FOVEA_CPU, .least_d = 1, .most_d = 256, .amx = true},
     {"sm70", FOVEA_CUDA, 1, kMaxHeadDim, 70, AttentionRole::by_rows},
     {"sm70_prefill", FOVEA_CUDA, 1, kMaxHeadDim, 70, AttentionRole::prefill},
     {"sm70_decode", FOVEA_CUDA, 1, kMaxHeadDim, 70, AttentionRole::decode},
@@ -71,6 +76,12 @@ const AttentionKernel* find_attention_kernel(const char* name);
 // f32 values of one row's partial result: its output, running maximum and sum.
 inline int64_t attention_partial_floats(const AttentionSpec& spec) {
   return spec.kv[0].d_v + 2;
+}
+// What a block of AMX tiles keeps, in f32; backend/cpu/attention.cpp proves that the kernel counts the same.
+constexpr int64_t attention_amx_floats(int64_t rows, int64_t d_k, int64_t d_v) {
+  const int64_t k32 = (d_k + 31) / 32 * 32, v16 = attention_padded(d_v);
+  return at_least(rows * d_k, rows * k32 / 2 + 3072) + 2 * rows * v16 + at_least(64 * rows, 32 * k32) +
+         at_least(32 * v16, 16 * attention_padded(at_least(d_k, d_v)) + 16);
 }
 // Blocks of rows that a run hands out per kv head: enough for every sequence, whatever the lengths.
 inline int64_t attention_block_slots(const AttentionSpec& spec, const AttentionTiles& tiles) {

@@ -12,6 +12,7 @@ struct Caps {
   int32_t device_type = 0;
   int32_t device_id = 0;
   int32_t vector_bytes = 16;       // CPU: SIMD register
+  int32_t amx = 0;                 // CPU: 1 = tiles of bf16 may be used
   int64_t l2_bytes = 1 << 20;      // of one core or of the card
   int32_t compute_capability = 0;  // CUDA: 10 * major + minor of the card
   int32_t sm_count = 0;            // CUDA

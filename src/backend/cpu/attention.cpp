@@ -3,11 +3,25 @@
 
 #include "backend/cpu/attention_slots.h"
 #include "backend/cpu/context.h"
+#include "backend/cpu/kernels/attention_amx.h"
 #include "ops/attention_values.h"
 
 namespace fovea::cpu {
 
 namespace {
+
+constexpr bool amx_floats_are_equal() {
+  for (i64_t d_k = 1; d_k <= 256; d_k += 17) {
+    for (i64_t d_v = 1; d_v <= 256; d_v += 17) {
+      for (i64_t rows : {16, 48, 64}) {
+        if (attention_amx_floats(rows, d_k, d_v) != amx_buffer_floats(rows, d_k, d_v)) return false;
+      }
+    }
+  }
+  return true;
+}
+static_assert(amx_floats_are_equal());
+static_assert(amx_buffer_floats(kBlockRowStep, 256, 256) <= kBufferFloats);
 
 // The most splits that a sequence of this call has.
 i64_t most_splits(const AttentionArgs& args, i64_t split_keys) {
@@ -51,7 +65,7 @@ Status attention(BackendContext& context, const AttentionPlan& plan, const Atten
   if (args.spec.tokens == 0 || args.spec.batch == 0) return check_attention_values(args);
   FOVEA_TRY(check_attention_values(args));
   const CpuContext& c = cpu(context);
-  const AttentionSlots slots = attention_slots(args, plan.tiles);
+  const AttentionSlots slots = attention_slots(args, plan.tiles, plan.least_amx_rows);
   const i64_t splits = plan.tiles.partials ? most_splits(args, plan.tiles.split_keys) : 1;
   if (splits > 1) {
     run_with_partials(c, plan, args, slots, splits, exec.scratch);

@@ -12,6 +12,7 @@ namespace fovea::cpu {
 // no table, and at most one per sequence is empty.
 struct AttentionSlots {
   const AttentionArgs& args;
+  i64_t least_amx_rows;
   i64_t block_rows;
   i64_t per_sequence;  // padded only
   i64_t count;
@@ -30,9 +31,11 @@ struct AttentionSlots {
   }
 };
 
-inline AttentionSlots attention_slots(const AttentionArgs& args, const AttentionTiles& tiles) {
+inline AttentionSlots attention_slots(const AttentionArgs& args, const AttentionTiles& tiles,
+                                      i64_t least_amx_rows = kNoAmxRows) {
   const i64_t rows = args.spec.tokens * args.spec.group;
   return {.args = args,
+          .least_amx_rows = least_amx_rows,
           .block_rows = tiles.block_rows,
           .per_sequence = (rows + tiles.block_rows - 1) / tiles.block_rows,
           .count = attention_block_slots(args.spec, tiles)};
@@ -45,6 +48,7 @@ void with_attention_task(const AttentionSlots& slots, i64_t slot, i64_t kv_head,
   AttentionTask task{.request = attention_request(slots.args, b), .kv_head = kv_head};
   task.first_row = (slot - slots.first(b)) * slots.block_rows;
   task.rows = static_cast<int>(at_most(task.request.tokens * slots.args.spec.group - task.first_row, slots.block_rows));
+  task.amx = task.request.q_len * slots.args.spec.group >= slots.least_amx_rows;
   if (task.rows > 0) body(task);
 }
 

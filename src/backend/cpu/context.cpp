@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "backend/cpu/kernels/attention_amx.h"
+
 namespace fovea::cpu {
 
 namespace {
@@ -63,6 +65,16 @@ int32_t vector_bytes(int64_t target) {
   return 16;
 }
 
+// AMX belongs to the best instruction set: who asks for a lesser one gets no more than that.
+bool may_use_amx(int64_t target) {
+#if HWY_ARCH_X86
+  return target <= HWY_AVX3 && amx_usable();
+#else
+  static_cast<void>(target);
+  return false;
+#endif
+}
+
 // Options of backends that compile their kernels.
 Status check_no_kernel_options(const fovea_context_params& params) {
   if (params.compile != 0) return invalid_value("compile", params.compile, "must be 0 on the CPU");
@@ -101,7 +113,11 @@ Status create(const fovea_context_params& params, std::unique_ptr<BackendContext
     }
     context->pool = context->own_pool->hook();
   }
-  context->caps = {.device_type = FOVEA_CPU, .device_id = 0, .vector_bytes = vector_bytes(context->isa.target)};
+  const int64_t target = context->isa.target;
+  context->caps = {.device_type = FOVEA_CPU,
+                   .device_id = 0,
+                   .vector_bytes = vector_bytes(target),
+                   .amx = may_use_amx(target) ? 1 : 0};
   out = std::move(context);
   return {};
 }

@@ -35,12 +35,15 @@ struct Block {
   const AttentionTiles& tiles;
   const AttentionTask& task;
   bool by_keys;     // lanes of logits are keys, not rows
+  bool amx;         // q, weights and converted are tiles of bf16
   size_t stride;    // rows rounded up to whole vectors
   size_t o_stride;  // floats
   float* q;
   float* small_q;  // q * kSmallE4m3, where that serves; else null
   float* x;
   float* converted;
+  uint16_t* weights;                 // amx, of a pair of row tiles: [2, 2 steps of 32 keys]
+  float* logits;                     // amx, of a pair of row tiles: [64, kAmxPair]
   Interval interval[kMaxBlockRows];  // positions that a row sees
   i64_t position[kMaxBlockRows];     // of a row
   alignas(64) float slope[kMaxBlockRows];
@@ -123,9 +126,17 @@ void DescribeRows(Block& k) {
 
 // ---- what a tile's rows see ----
 
-// Fills the tile's visibility; false where no row sees any of its keys. held: per row, tokens of the segment.
-bool LookAtTile(const Block& k, const Interval* held, Tile& tile) {
+// Fills the tile's visibility; false where no row sees any of its keys. held: per row, tokens of the segment; common:
+// those that every row sees by interval.
+bool LookAtTile(const Block& k, const Interval* held, Interval common, Tile& tile) {
   const int rows = k.task.rows;
+  if (!k.by_keys && !k.args.mask_bits.given() && common.lo <= tile.first && tile.first + kTileKeys <= common.hi) {
+    tile.any = ~u64_t{0};
+    tile.begin = 0;
+    tile.end = kTileKeys;
+    tile.uniform = true;
+    return true;
+  }
   tile.any = 0;
   for (int r = 0; r < rows; ++r) {
     // Rows of one query differ in their head only.

@@ -78,6 +78,11 @@ HWY_INLINE F32Vec Mask(const Tile& tile, int j, size_t at, F32Vec x) {
   return hn::IfThenElse(hn::RebindMask(d, seen), x, hn::Set(d, kNone));
 }
 
+// Has Transform something to do? Where not, the AMX kernel leaves logits as they come.
+HWY_INLINE bool HasTransform(const AttentionSpec& spec) {
+  return spec.softcap > 0;
+}
+
 // A logit before ALiBi and the mask.
 HWY_INLINE F32Vec Transform(const AttentionSpec& spec, F32Vec x) {
   if (spec.softcap > 0) x = Softcap(x, spec.softcap);

@@ -13,6 +13,8 @@
 // Buffers, f32, on the stack (attention_buffer_floats):
 //   q [d_k, rows]   x [64, rows]   o of the sequence, o of the split [rows, d_v]
 //   converted keys [chunk, max d], or turned ones [64, 64]
+// With AMX (attention-amx-inl.h) Q and K or V of a tile are bf16 there, and so are weights beside x
+// (attention_amx_floats).
 #include "backend/cpu/kernels/attention.h"
 
 #include <algorithm>
@@ -25,6 +27,7 @@
 //
 #include <hwy/highway.h>
 
+#include "backend/cpu/kernels/attention-amx-inl.h"
 #include "backend/cpu/kernels/attention-block-inl.h"
 #include "backend/cpu/kernels/attention-keys-inl.h"
 #include "backend/cpu/kernels/attention-kv-inl.h"
@@ -182,12 +185,13 @@ SplitRange RangeOfSplit(const Block& k, i64_t split) {
   return {};
 }
 
-// Attention over one split, into a cleared state. False where no row sees any of it.
-bool RunSplit(Block& k, const SplitRange& range, State& state) {
+// The tiles of one split, into a cleared state. False where no row sees any of it.
+bool RunTiles(Block& k, const SplitRange& range, State& state) {
   Interval held[kMaxBlockRows];
-  Interval any = {range.tokens.hi, range.tokens.lo};
+  Interval any = {range.tokens.hi, range.tokens.lo}, common = range.tokens;
   for (int r = 0; r < k.task.rows; ++r) {
     held[r] = intersect(attention_held(k.args, k.task.request, range.segment, k.interval[r]), range.tokens);
+    common = intersect(common, held[r]);
     if (held[r].empty()) continue;
     any = {at_most(any.lo, held[r].lo), at_least(any.hi, held[r].hi)};
   }
@@ -198,10 +202,16 @@ bool RunSplit(Block& k, const SplitRange& range, State& state) {
   Tile tile;
   tile.segment = range.segment;
   for (tile.first = any.lo / kTileKeys * kTileKeys; tile.first < any.hi; tile.first += kTileKeys) {
-    if (!LookAtTile(k, held, tile)) {
+    if (!LookAtTile(k, held, common, tile)) {
       tile.known = false;
       continue;
     }
+#if FOVEA_ATTENTION_AMX
+    if (k.amx) {
+      AmxTile(k, keys, values, factor, tile, state);
+      continue;
+    }
+#endif
     // By keys whole vectors of scales are read.
     const int begin = k.by_keys ? tile.begin / kBlockRowStep * kBlockRowStep : tile.begin;
     const int end = k.by_keys ? (tile.end + kBlockRowStep - 1) / kBlockRowStep * kBlockRowStep : tile.end;
@@ -214,6 +224,50 @@ bool RunSplit(Block& k, const SplitRange& range, State& state) {
     tile.known = k.by_keys;
     tile.now = 1 - tile.now;
   }
+  return true;
+}
+
+#if FOVEA_ATTENTION_AMX
+// AMX takes subnormal numbers for 0. Rows whose sums are so small that this matters are computed once more in f32; the
+// others see nothing meanwhile, which leaves them as they are.
+void RepeatTinyRows(Block& k, const SplitRange& range, State& state) {
+  const F32Tag d;
+  const F32Vec tiny = hn::Set(d, 0x1p-90f), zero = hn::Zero(d);
+  Interval intervals[kMaxBlockRows];
+  bool any = false;
+  for (int r = 0; r < k.task.rows; ++r) {
+    intervals[r] = k.interval[r];
+    float* o = state.o + static_cast<size_t>(r) * k.o_stride;
+    bool is_tiny = state.sum[r] > 0;
+    for (size_t i = 0; is_tiny && i < k.o_stride; i += hn::Lanes(d)) {
+      is_tiny = hn::AllTrue(d, hn::Lt(hn::Abs(hn::Load(d, o + i)), tiny));
+    }
+    any |= is_tiny;
+    if (!is_tiny) {
+      k.interval[r] = {};
+      continue;
+    }
+    for (size_t i = 0; i < k.o_stride; i += hn::Lanes(d)) hn::Store(zero, d, o + i);
+    state.top[r] = kNone;
+    state.sum[r] = 0;
+  }
+  if (any) {
+    k.amx = false;
+    PackQueries(k);
+    RunTiles(k, range, state);
+    k.amx = true;
+  }
+  std::copy_n(intervals, k.task.rows, k.interval);
+  if (any) PackQueriesForAmx(k);
+}
+#endif
+
+// Attention over one split, into a cleared state. False where no row sees any of it.
+bool RunSplit(Block& k, const SplitRange& range, State& state) {
+  if (!RunTiles(k, range, state)) return false;
+#if FOVEA_ATTENTION_AMX
+  if (k.amx) RepeatTinyRows(k, range, state);
+#endif
   return true;
 }
 
@@ -293,7 +347,7 @@ i64_t PartialRow(const Block& k, int r) {
 
 // Keys that are scaled element by element are converted in memory.
 bool InLanesByKeys(const AttentionArgs& args, const AttentionTask& task) {
-  bool by_keys = task.rows <= kFewRows;
+  bool by_keys = task.rows <= kFewRows && !task.amx;
   for (int s = 0; s < args.spec.segments; ++s) {
     by_keys = by_keys && !KeySide(args, s, task.request.b, task.kv_head).scaled_rows();
   }
@@ -317,12 +371,15 @@ HWY_INLINE void WithBlock(const AttentionArgs& args, const AttentionTiles& tiles
           .tiles = tiles,
           .task = task,
           .by_keys = InLanesByKeys(args, task),
+          .amx = task.amx,
           .stride = (static_cast<size_t>(task.rows) + n - 1) / n * n,
           .o_stride = static_cast<size_t>(attention_padded(args.spec.kv[0].d_v)),
           .q = nullptr,
           .small_q = nullptr,
           .x = nullptr,
           .converted = nullptr,
+          .weights = nullptr,
+          .logits = nullptr,
           .interval = {},
           .position = {},
           .slope = {},
@@ -335,22 +392,47 @@ HWY_INLINE void WithBlock(const AttentionArgs& args, const AttentionTiles& tiles
     next += floats;
     return taken;
   };
-  const size_t rows_of_q = rows * static_cast<size_t>(args.spec.kv[0].d_k);
-  k.q = take(rows_of_q);
-  k.x = take(rows * kTileKeys);
-  whole.o = take(rows * k.o_stride);
-  split.o = take(rows * k.o_stride);
-  if (k.by_keys && HasKeysOf(args, Codec::fp8) && next + rows_of_q + kTurnedFloats <= buffer + kBufferFloats) {
-    k.small_q = take(rows_of_q);
+  const i64_t d_k = args.spec.kv[0].d_k;
+  const size_t rows_of_q = rows * static_cast<size_t>(d_k);
+  if (task.amx) {
+    const i64_t d_v = args.spec.kv[0].d_v;
+    k.q = take(static_cast<size_t>(amx_query_floats(static_cast<i64_t>(rows), d_k)));
+    k.weights = reinterpret_cast<uint16_t*>(k.q + rows * static_cast<size_t>(amx_padded(d_k)) / 2);
+    k.logits = k.q + rows * static_cast<size_t>(amx_padded(d_k)) / 2 + kAmxPair * kTileKeys / 2;
+    k.x = take(static_cast<size_t>(amx_key_floats(static_cast<i64_t>(rows), d_k)));
+    whole.o = take(rows * k.o_stride);
+    split.o = take(rows * k.o_stride);
+    k.converted = take(static_cast<size_t>(amx_value_floats(d_k, d_v)));
+  } else {
+    k.q = take(rows_of_q);
+    k.x = take(rows * kTileKeys);
+    whole.o = take(rows * k.o_stride);
+    split.o = take(rows * k.o_stride);
+    if (k.by_keys && HasKeysOf(args, Codec::fp8) && next + rows_of_q + kTurnedFloats <= buffer + kBufferFloats) {
+      k.small_q = take(rows_of_q);
+    }
+    k.converted = take(0);
   }
-  k.converted = take(0);
   DescribeRows(k);
+#if FOVEA_ATTENTION_AMX
+  if (task.amx) amx_begin();
   body(k, whole, split);
+  if (task.amx) amx_end();
+#else
+  body(k, whole, split);
+#endif
+}
+
+void PackRows(Block& k) {
+#if FOVEA_ATTENTION_AMX
+  if (k.amx) return PackQueriesForAmx(k);
+#endif
+  PackQueries(k);
 }
 
 void WholeBlock(const AttentionArgs& args, const AttentionTiles& tiles, const AttentionTask& task) {
   WithBlock(args, tiles, task, [&](Block& k, State& whole, State& split) HWY_ATTR {
-    PackQueries(k);
+    PackRows(k);
     Clear(k, whole);
     const i64_t dims = args.spec.kv[0].d_v;
     bool first = true;
@@ -374,7 +456,7 @@ void Split(const AttentionArgs& args, const AttentionTiles& tiles, const Attenti
   WithBlock(args, tiles, task, [&](Block& k, State&, State& split) HWY_ATTR {
     if (index >= SplitCount(k)) return;
     const i64_t dims = args.spec.kv[0].d_v;
-    PackQueries(k);
+    PackRows(k);
     Clear(k, split);
     RunSplit(k, RangeOfSplit(k, index), split);
     for (int r = 0; r < task.rows; ++r) {

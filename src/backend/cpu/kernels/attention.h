@@ -12,6 +12,7 @@ struct AttentionTask {
   i64_t kv_head = 0;
   i64_t first_row = 0;  // of query * group + head
   int rows = 0;         // at most tiles.block_rows
+  bool amx = false;     // by AMX tiles: Q, K and V are plain bf16
 };
 
 // Partial results, one per row and split: d_v sums, then the maximum and the sum of weights.
