@@ -86,10 +86,10 @@ TEST_P(EveryOperation, PrintsJsonThatAddsUp) {
   const double read = roof["read_gb_per_s"], copy = roof["copy_gb_per_s"], bandwidth = std::max(read, copy) * 1e9;
   const double arithmetic = roof["fma_gflop_per_s"].get<double>() * 1e9;
   EXPECT_NEAR(roof["percent"], 100 * std::max(bytes / bandwidth, flops / arithmetic) / median, 1e-6);
-  for (const auto& [key, value] : json["shape"].items()) {
+  for (const auto& row : json["shape"].items()) {
     EXPECT_TRUE(std::ranges::any_of(options(), [&](const Option& o) {
-      return o.applies_to(GetParam()) && key == o.key();
-    })) << key;
+      return o.applies_to(GetParam()) && row.key() == o.key();
+    })) << row.key();
   }
 }
 

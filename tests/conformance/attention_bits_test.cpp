@@ -231,7 +231,8 @@ TEST(AttentionBits, OfFp8DoNotDependOnChunks) {
         c.options.batch_invariant = c.options.chunk_invariant = 1;
         c.poison = false;
         AttentionProblem whole(c, rng);
-        whole.q.fill([&, q = whole.q.values()](int64_t i) { return q_factor * q[static_cast<size_t>(i)]; });
+        whole.q.fill(
+            [factor = q_factor, q = whole.q.values()](int64_t i) { return factor * q[static_cast<size_t>(i)]; });
         const fovea_kv_stream& scales = whole.kvs[0].v.scale;
         for (int64_t h = 0; h < 2; ++h) {
           *reinterpret_cast<float*>(static_cast<char*>(scales.base) + h * scales.head_stride) *= v_factor;

@@ -74,7 +74,7 @@ AttentionCase simple_case(std::vector<int64_t> q_lens, std::vector<int64_t> kv_l
   return c;
 }
 
-AttentionProblem::AttentionProblem(const AttentionCase& c, Rng& rng) : params(c.options), heads_(c.heads) {
+AttentionProblem::AttentionProblem(const AttentionCase& c, Rng& rng) : params(c.options) {
   // Queries and options come first: which keys are needed follows from them.
   kvs.resize(c.kv.size());
   params.kv = kvs.data();

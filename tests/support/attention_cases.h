@@ -73,7 +73,6 @@ class AttentionProblem {
   void make_bits(const AttentionCase& c, Rng& rng);
   // Fully masked rows must be exactly zero and exactly -inf, or the sink.
   ::testing::AssertionResult empty_rows_exact();
-  int32_t heads_ = 0;
   std::unique_ptr<oracle::Attention64> wanted_;
 };
 
