@@ -83,6 +83,31 @@ def test_memory_of_another_device_is_refused_before_it_is_touched():
             fovea.attention(q, kv)
 
 
+@pytest.mark.parametrize("versioned", [True, False])
+def test_no_exchange_asks_a_device_to_wait(versioned):
+    calls = []
+
+    class Producer:
+        """Says that it is on CUDA; its memory is the host's, so that it can be read here."""
+
+        def __dlpack_device__(self):
+            return 2, 0
+
+        def __dlpack__(self, **arguments):
+            calls.append(arguments)
+            if not versioned and "max_version" in arguments:
+                raise TypeError("__dlpack__() got an unexpected keyword argument 'max_version'")
+            return X.__dlpack__()
+
+    out = np.empty_like(X)
+    with pytest.raises(TypeError, match="out: must be given, for tensors of this type are not known to allocate"):
+        fovea.norm(Producer())
+    calls.clear()
+    assert (fovea.norm(Producer(), out=out) == fovea.norm(X)).all()
+    assert all(arguments["stream"] == -1 for arguments in calls)
+    assert [("max_version" in arguments) for arguments in calls] == ([True] if versioned else [True, False])
+
+
 def test_no_memory_is_refused_at_run():
     with pytest.raises(ValueError, match="weight"):
         fovea.norm(X, weight=fovea.Tensor(shape=(4,), dtype="f32"))
