@@ -208,15 +208,13 @@ void Operation::find_first(Call& call) const {
     if (!given.is_valid()) continue;
     const Field& row = info_->fields[field];
     nb::object tensor = nb::borrow(given);
-    Record* child = nullptr;
+    const Record* child = nullptr;
     if (row.kind == Kind::tensors) {
       if (nb::len(given) == 0) continue;
       tensor = given[0];
     } else if (row.kind == Kind::pointer) {
-      const bool several = nb::isinstance<nb::list>(given) || nb::isinstance<nb::tuple>(given);
-      if (several && nb::len(given) == 0) continue;
-      const nb::object one = several ? nb::object(given[0]) : tensor;
-      if (!nb::try_cast<Record*>(one, child) || child == nullptr) continue;
+      if (call.record.children(field).empty()) continue;
+      child = call.record.children(field)[0].get();
       const std::string_view kind = child->info().name;
       const char* name = kind == "kv" ? "k" : kind == "sample_params" ? "logits" : nullptr;
       if (name == nullptr) continue;
@@ -261,10 +259,11 @@ void Operation::add_outputs(Call& call, bool memory) const {
 
 void Operation::check_written(const Call& call) const {
   for (const int i : written_) {
-    const Record* cache = call.record.child(i);
-    if (cache == nullptr || cache->sealed() == nullptr) continue;
-    raise(FOVEA_INVALID_TYPE,
-          std::string(info_->fields[i].name) + "." + cache->sealed() + " cannot be written to: " + cache->sealed_why());
+    for (const auto& cache : call.record.children(i)) {
+      if (cache->sealed() == nullptr) continue;
+      raise(FOVEA_INVALID_TYPE, std::string(info_->fields[i].name) + "." + cache->sealed() +
+                                    " cannot be written to: " + cache->sealed_why());
+    }
   }
   for (const int i : outputs_) {
     const nb::handle given = call.record.given(i);

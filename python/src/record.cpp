@@ -112,8 +112,25 @@ Record::Record(const Struct& info)
       data_(new std::max_align_t[info.size / sizeof(std::max_align_t) + 1]),
       given_(info.count),
       arrays_(info.count),
+      children_(info.count),
       read_only_(info.count) {
   info.init(data_.get());
+}
+
+Record::Record(const Record& other)
+    : info_(other.info_),
+      data_(new std::max_align_t[info_->size / sizeof(std::max_align_t) + 1]),
+      given_(other.given_),
+      keep_(other.keep_),
+      arrays_(other.arrays_),
+      children_(other.children_),
+      read_only_(other.read_only_),
+      cache_(other.cache_),
+      cache_place_(other.cache_place_),
+      cache_first_(other.cache_first_),
+      sealed_(other.sealed_),
+      sealed_why_(other.sealed_why_) {
+  std::memcpy(data_.get(), other.data_.get(), info_->size);
 }
 
 int Record::find(nb::handle name) const {
@@ -172,49 +189,45 @@ void Record::set_tensors(const Field& field, int i, nb::handle value) {
   set_count(field, n);
 }
 
-std::unique_ptr<Record> record_of(const Struct& info, nb::handle value, const char* what, const Record*& out) {
+// A copy: what a call uses stays as it is, and alive, when the object changes meanwhile.
+std::shared_ptr<const Record> Record::child_of(const Field& field, nb::handle value) {
+  const Struct& info = kStructs[field.structure];
   Record* given = nullptr;
   if (nb::try_cast<Record*>(value, given) && given != nullptr && &given->info() == &info) {
-    out = given;
-    return nullptr;
+    return std::make_shared<Record>(*given);
   }
   if (!nb::isinstance<nb::dict>(value)) {
-    raise(FOVEA_INVALID_TYPE, std::string(what) + " is of type " + nb::str(nb::handle(Py_TYPE(value.ptr()))).c_str() +
-                                  ": must be what C calls fovea_" + info.name + ", or a dict of its fields");
+    raise(FOVEA_INVALID_TYPE, std::string(field.name) + " is of type " +
+                                  nb::str(nb::handle(Py_TYPE(value.ptr()))).c_str() + ": must be what C calls fovea_" +
+                                  info.name + ", or a dict of its fields");
   }
-  auto made = std::make_unique<Record>(info);
+  auto made = std::make_shared<Record>(info);
   made->set_all(nb::borrow<nb::dict>(value));
-  out = made.get();
   return made;
 }
 
 void Record::set_nested(const Field& field, int i, nb::handle value) {
-  const Record* child = nullptr;
-  std::shared_ptr<Record> made = record_of(kStructs[field.structure], value, field.name, child);
-  std::memcpy(at(field), child->data(), child->info().size);
-  arrays_[i] = std::move(made);
+  children_[i] = {child_of(field, value)};
+  std::memcpy(at(field), children_[i][0]->data(), kStructs[field.structure].size);
 }
 
 void Record::set_pointer(const Field& field, int i, nb::handle value) {
-  const Struct& info = kStructs[field.structure];
-  if (field.count_field >= 0 && is_list(value)) {
-    const size_t n = nb::len(value);
-    auto all = std::shared_ptr<std::max_align_t[]>(new std::max_align_t[n * info.size / sizeof(std::max_align_t) + 1]);
-    for (size_t k = 0; k < n; ++k) {
-      const Record* child = nullptr;
-      if (record_of(info, value[k], field.name, child) != nullptr) {
-        raise(FOVEA_INVALID_TYPE, std::string(field.name) + ": a list must hold Kv objects");
-      }
-      std::memcpy(reinterpret_cast<char*>(all.get()) + k * info.size, child->data(), info.size);
-    }
-    store(at(field), static_cast<void*>(all.get()));
-    arrays_[i] = std::move(all);
-    return set_count(field, n);
+  if (field.count_field < 0 || !is_list(value)) {
+    children_[i] = {child_of(field, value)};
+    return store(at(field), children_[i][0]->data());
   }
-  const Record* child = nullptr;
-  std::shared_ptr<Record> made = record_of(info, value, field.name, child);
-  store(at(field), child->data());
-  arrays_[i] = std::move(made);
+  const size_t size = kStructs[field.structure].size;
+  children_[i].clear();
+  for (nb::handle item : nb::iter(value)) children_[i].push_back(child_of(field, item));
+  auto all = std::make_shared<std::vector<std::max_align_t>>(children_[i].size() * size / sizeof(std::max_align_t) + 1);
+  char* to = reinterpret_cast<char*>(all->data());
+  for (const auto& child : children_[i]) {
+    std::memcpy(to, child->data(), size);
+    to += size;
+  }
+  store(at(field), static_cast<void*>(all->data()));
+  arrays_[i] = std::move(all);
+  set_count(field, children_[i].size());
 }
 
 void Record::set(int i, nb::handle value) {
@@ -482,27 +495,13 @@ void Record::derive_cache() {
   }
 }
 
-const Record* Record::child(int i) const {
-  if (info_->fields[i].kind != Kind::pointer || !given_[i].is_valid() || is_list(given_[i])) return nullptr;
-  Record* object = nullptr;
-  if (nb::try_cast<Record*>(given_[i], object) && object != nullptr) return object;
-  return static_cast<const Record*>(arrays_[i].get());
-}
-
 void Record::check_places(const Place& place, const char* why) const {
   for (size_t i = 0; i < info_->count; ++i) {
-    const Field& field = info_->fields[i];
-    if (field.kind != Kind::pointer || !given_[i].is_valid()) continue;
-    const auto check = [&](const Record* record) {
-      if (record == nullptr || !record->cache_place_ || *record->cache_place_ == place) return;
-      raise(FOVEA_INVALID_VALUE, std::string(field.name) + "." + record->cache_first_ + " is on " +
-                                     name(*record->cache_place_) + ": must be on " + name(place) + " (" + why + ")");
-    };
-    if (!is_list(given_[i])) {
-      check(child(static_cast<int>(i)));
-      continue;
+    for (const auto& child : children_[i]) {
+      if (!child->cache_place_ || *child->cache_place_ == place) continue;
+      raise(FOVEA_INVALID_VALUE, std::string(info_->fields[i].name) + "." + child->cache_first_ + " is on " +
+                                     name(*child->cache_place_) + ": must be on " + name(place) + " (" + why + ")");
     }
-    for (nb::handle item : nb::iter(given_[i])) check(nb::cast<Record*>(item));
   }
 }
 
@@ -515,23 +514,11 @@ void Record::add_tensors(nb::list& all) const {
   for (const nb::object& tensor : {cache_.k, cache_.v, cache_.k_scale, cache_.v_scale, cache_.k_rope})
     if (tensor.is_valid()) add(tensor);
   for (size_t i = 0; i < info_->count; ++i) {
-    const Kind kind = info_->fields[i].kind;
+    for (const auto& child : children_[i]) child->add_tensors(all);
     if (!given_[i].is_valid()) continue;
-    if (kind == Kind::tensor) add(given_[i]);
-    if (kind != Kind::tensors && kind != Kind::pointer) continue;
-    if (arrays_[i] != nullptr && kind == Kind::pointer && !is_list(given_[i])) {
-      static_cast<const Record*>(arrays_[i].get())->add_tensors(all);
-      continue;
-    }
-    const nb::list items = is_list(given_[i]) ? nb::list(given_[i]) : nb::list(nb::make_tuple(given_[i]));
-    for (nb::handle item : items) {
-      Record* child = nullptr;
-      if (nb::try_cast<Record*>(item, child) && child != nullptr) {
-        child->add_tensors(all);
-      } else {
-        add(item);
-      }
-    }
+    if (info_->fields[i].kind == Kind::tensor) add(given_[i]);
+    if (info_->fields[i].kind != Kind::tensors) continue;
+    for (nb::handle item : nb::iter(given_[i])) add(item);
   }
 }
 
@@ -547,6 +534,7 @@ Record Record::options() const {
     if (!memory) {
       out.given_[i] = given_[i];
       out.arrays_[i] = arrays_[i];
+      out.children_[i] = children_[i];
     } else if (given_[i].is_valid()) {
       const size_t bytes = field.kind == Kind::tensor   ? sizeof(fovea_tensor)
                            : field.kind == Kind::nested ? kStructs[field.structure].size

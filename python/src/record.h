@@ -14,6 +14,8 @@ namespace fovea::python {
 class Record {
  public:
   explicit Record(const Struct& info);
+  Record(const Record& other);
+  Record(Record&& other) = default;
 
   const Struct& info() const { return *info_; }
   void* data() { return data_.get(); }
@@ -29,8 +31,8 @@ class Record {
   // The first tensor of a cache that may not be written to, and why; null where all may.
   const char* sealed() const { return sealed_; }
   const char* sealed_why() const { return sealed_why_; }
-  // The record that a field of one struct points to; null where it is none or several.
-  const Record* child(int field) const;
+  // The structs that a field points to, as they were when it was set.
+  const std::vector<std::shared_ptr<const Record>>& children(int field) const { return children_[field]; }
   // Throws where a cache among the fields is somewhere else than `place`; `why` is the argument that decides.
   void check_places(const Place& place, const char* why) const;
   void add_tensors(nb::list& all) const;  // the framework's tensors that it was given
@@ -50,6 +52,7 @@ class Record {
   void set_tensors(const Field& field, int at, nb::handle value);
   void set_nested(const Field& field, int at, nb::handle value);
   void set_pointer(const Field& field, int at, nb::handle value);
+  static std::shared_ptr<const Record> child_of(const Field& field, nb::handle value);
   void set_count(const Field& field, size_t count);
   bool is_cache() const;
   void set_cache_field(const char* name, nb::handle value);
@@ -61,6 +64,7 @@ class Record {
   std::unique_ptr<std::max_align_t[]> data_;
   std::vector<nb::object> given_, keep_;
   std::vector<std::shared_ptr<void>> arrays_;  // of each field, where it points to one
+  std::vector<std::vector<std::shared_ptr<const Record>>> children_;
   std::vector<bool> read_only_;
   struct Cache {
     nb::object k, v, k_scale, v_scale, k_rope;
@@ -72,6 +76,5 @@ class Record {
 
 const Struct& find_struct(std::string_view name);
 int32_t enum_value(int enumeration, nb::handle value, const char* what);
-std::unique_ptr<Record> record_of(const Struct& info, nb::handle value, const char* what, const Record*& out);
 
 }  // namespace fovea::python
