@@ -6,6 +6,7 @@ The only PyTorch on PyPI for Linux is the one for CUDA, whose libraries are some
 the CPU, but the loader asks for them. So they stay away, and so does PyTorch's own CUDA library: in their place stand
 libraries that define the same symbols and do nothing.
 """
+import fcntl
 import pathlib
 import re
 import subprocess
@@ -116,6 +117,9 @@ def leave_out_callers(package):
 
 def main():
     complete = FOLDER / "complete"
+    FOLDER.parent.mkdir(exist_ok=True)
+    lock = open(f"{FOLDER}.lock", "w")  # of two that install at once the other waits
+    fcntl.flock(lock, fcntl.LOCK_EX)
     if not complete.exists():
         print(f"Installing PyTorch {VERSION} in {FOLDER} (540 MB to fetch)", file=sys.stderr)
         install()
