@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # One command for each habit; `make` lists them. Settings: BUILD (preset), PREFIX (of install), PROMPT and MODEL (of demo),
-# TIDY (of lint: --all for every file), FUZZ_SECONDS, FUZZ_RUNS (the same inputs each time) and FUZZ_TARGETS (of fuzz), NEON_TESTS (of test-neon: programs; all), ARCHS and NVRTC (of kernels and wheel: architectures by commas; libnvrtc files or folders).
+# TIDY (of lint: --all for every file), FUZZ_SECONDS, FUZZ_RUNS (the same inputs each time) and FUZZ_TARGETS (of fuzz), NEON_TESTS (of test-neon: programs; all), PEERS (of bench-peers: options of bench/peers/compare.py), ARCHS and NVRTC (of kernels and wheel: architectures by commas; libnvrtc files or folders).
 BUILD ?= release
 PREFIX ?= /usr/local
 PROMPT ?= Why do language models keep a cache of keys and values?
@@ -9,6 +9,7 @@ DIR := build-$(BUILD)
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?=
 NEON_TESTS ?=
+PEERS ?=
 MODEL ?= models/SmolLM2-135M-Instruct.Q4_1.gguf
 JOBS := $(shell nproc)
 ARCHS ?= 90a
@@ -17,7 +18,7 @@ KERNEL_TABLE := results/kernel-resources.tsv
 BUNDLE = $(DIR)/bin/fovea_bundle $(foreach place,$(NVRTC),--nvrtc $(place))
 
 .DEFAULT_GOAL := help
-.PHONY: help packages bundle-tool build model demo test test-gpu test-neon fuzz python test-torch wheel bench bench-gpu kernels kernels-all kernels-check kernel-table mutants format lint docs extending install clean
+.PHONY: help packages bundle-tool build model demo test test-gpu test-neon fuzz python test-torch wheel bench bench-gpu bench-peers kernels kernels-all kernels-check kernel-table mutants format lint docs extending install clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +65,10 @@ bench: build ## run the benchmarks
 bench-gpu: kernels ## time the CUDA operations beside the card's limits, and FlashAttention-2 where PyTorch is installed
 	@cmake --build $(DIR) --target fovea_cli
 	@tools/bench_gpu.py $(DIR)/bin/fovea
+
+bench-peers: $(DIR)/build.ninja ## time attention beside PyTorch and FlashInfer on the card (else on the CPU, beside PyTorch), and write docs/peers.md
+	@cmake --build $(DIR) --target _core
+	@bench/peers/run.sh $(DIR) $(PEERS)
 
 kernels: bundle-tool ## compile the CUDA kernels of ARCHS (90a, or 80,90a) ahead of time; needs NVRTC, but no device
 	@$(BUNDLE) --archs $(ARCHS) --output $(DIR)/kernels
