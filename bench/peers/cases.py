@@ -51,8 +51,9 @@ def cuda_cases():
 def cpu_cases():
     for dtype in ("f32", "bf16"):
         for d in (64, 128):
-            yield Case("prefill", 1, 1024, 2048 // d, 512 // d, d, dtype)
-        for batch, length in ((1, 4096), (8, 1024)):
+            for length in (512, 1024, 2048):
+                yield Case("prefill", 1, length, 2048 // d, 512 // d, d, dtype)
+        for batch, length in ((1, 1024), (1, 4096), (1, 16384), (8, 1024), (8, 4096)):
             yield Case("decode", batch, length, 32, 8, 128, dtype)
 
 

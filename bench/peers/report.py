@@ -125,7 +125,10 @@ def plot(content, stem, folder):
     files, rows = [], content["rows"]
     for kind, key in (("prefill", "d"), ("decode", "batch")):
         members = [row for row in rows if row["kind"] == kind]
-        panels = sorted({(row["dtype"], row[key]) for row in members})
+        lengths = {}
+        for row in members:
+            lengths.setdefault((row["dtype"], row[key]), set()).add(row["length"])
+        panels = sorted(panel for panel, different in lengths.items() if len(different) > 1)
         if not panels:
             continue
         figure, axes = pyplot.subplots(1, len(panels), figsize=(4 * len(panels), 3.6), squeeze=False, sharey=kind == "decode")
@@ -137,7 +140,8 @@ def plot(content, stem, folder):
                 if points:
                     axis.plot(*zip(*points), marker=MARKERS[i % len(MARKERS)], color=f"C{i % 10}", markersize=4, linewidth=1.2, label=name)
             axis.set_xscale("log", base=2)
-            axis.set_ylim(bottom=0)
+            axis.set_ylim(0, 1.08 * max(rate(row, result) for row in members if kind == "decode" or (row["dtype"], row[key]) == (dtype, value)
+                                        for result in row["results"].values() if "seconds" in result))
             axis.set_xlabel("keys of each sequence")
             axis.set_title(f"{kind}, {dtype}, {key} {value}", fontsize=9)
             axis.grid(alpha=0.3)

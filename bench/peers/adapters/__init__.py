@@ -9,11 +9,11 @@ ADAPTERS = [*fovea_peer.ADAPTERS, *sdpa.ADAPTERS, *flashinfer_peer.ADAPTERS]
 
 # name, module, why there is no adapter even where the module is installed
 OTHERS = [
-    ("FlashAttention-3", "flash_attn_interface", "PyPI has no wheel of it, so that no adapter could be run"),
-    ("FlashAttention-4", "flash_attn.cute", "no adapter yet; its kernels for decode on sm_90 are behind FlashAttention-3's"),
+    ("FlashAttention-3", "flash_attn_interface", "no adapter: PyPI has no wheel of it to run one with"),
+    ("FlashAttention-4", "flash_attn.cute", "no adapter yet"),
     ("FlashInfer trtllm-gen", "flashinfer", "its kernels are for sm_100 and later"),
-    ("xFormers", "xformers", "its wheels call FlashAttention-2, which is here through PyTorch"),
-    ("vLLM's Triton kernels", "vllm", "no adapter yet: the package pins its own PyTorch"),
+    ("xFormers", "xformers", "no adapter yet"),
+    ("vLLM's Triton kernels", "vllm", "no adapter yet"),
     ("llama.cpp", "llama_cpp", "compared on the CPU by cpu_attention.py and model_llama_cpp.py"),
     ("flash-linear-attention", "fla", "Fovea has no linear attention yet"),
     ("cuLA", "cula", "Fovea has no linear attention yet"),
