@@ -223,7 +223,8 @@ def main():
     parser.add_argument("--compile-seconds", type=float, default=270, help="for FlashInfer's modules; 0: only what was compiled before")
     parser.add_argument("--without", action="append", default=[], metavar="PEER", help="leave this one out, and keep the rows of the JSON file")
     options = parser.parse_args()
-    options.arguments = [word for word in sys.argv[1:] if not word.startswith("/")]
+    places = ("--json", "--commit")
+    options.arguments = [word for before, word in zip([""] + sys.argv[1:], sys.argv[1:]) if word not in places and before not in places]
     if not options.commit:
         options.commit = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
 
