@@ -25,6 +25,8 @@ def main():
     nvrtc = ";".join(str(ROOT / place) for place in os.environ.get("NVRTC", "").split() if place != "default")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     run(*pip, *TOOLS)
+    for old in [*ROOT.glob("build-wheel/kernels/*.bundle"), ROOT / "build-wheel/kernels.stamp"]:  # of other architectures
+        old.unlink(missing_ok=True)
     tools = pathlib.Path(sys.executable).parent
     env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
     dist = ROOT / "dist"
