@@ -35,6 +35,7 @@ test: build ## compile everything and run every test
 	@[ -f $(MODEL) ] || tools/fetch_model.py || echo "Tests that need the model are skipped."
 	@ctest --test-dir $(DIR) --output-on-failure --no-tests=error -j $(JOBS) --progress
 	@tools/test_gpu.py --age
+	@! grep -qs FOVEA_BUILD_PYTHON:BOOL=ON $(DIR)/CMakeCache.txt || echo "Python tests that need PyTorch were left out: make test-torch runs them."
 
 test-gpu: ## run the tests on this machine's CUDA card and write results/gpu-conformance-<card>.json
 	@tools/test_gpu.py --probe
@@ -89,7 +90,8 @@ python: $(DIR)/build.ninja ## build the Python package into build-release/python
 	@cmake --build $(DIR) --target _core
 	@ctest --test-dir $(DIR) --output-on-failure --no-tests=error -L python
 
-test-torch: build ## fovea.torch and fovea.transformers with PyTorch's CPU kernels from PyPI (540 MB to fetch)
+test-torch: $(DIR)/build.ninja ## fovea.torch and fovea.transformers with PyTorch's CPU kernels from PyPI (540 MB to fetch)
+	@cmake --build $(DIR) --target _core
 	@python=$$(bench/peers/setup_torch.py) && \
 		$$python -m pip install --quiet --disable-pip-version-check nanobind-backend numpy pytest "transformers>=5,<6" && \
 		PYTHONPATH=$(DIR)/python $$python -m pytest -q -rs tests/python
