@@ -13,6 +13,9 @@ from fovea import _core
 _NAMES = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "f": "float", "i": "int", "u": "uint"}
 
 
+_HERE = contextlib.nullcontext()
+
+
 @functools.cache
 def name_of(dtype):
     """NumPy's word for a type of Fovea: "float16" of "f16"."""
@@ -157,18 +160,23 @@ class Torch:
 
     def _on(self, place, stream):
         if stream is None or place[0] == "cpu":
-            return contextlib.nullcontext()
+            return _HERE
         return self.torch.cuda.stream(self.torch.cuda.ExternalStream(stream, device=place[1]))
 
+    @functools.cache
     def _device(self, place):
         return self.torch.device(*place) if place[0] != "cpu" else self.torch.device("cpu")
+
+    @functools.cache
+    def _dtype(self, dtype):
+        return getattr(self.torch, name_of(dtype))
 
     def empty(self, shape, dtype, place, stream):
         blocks = _blocks(shape, dtype)
         with self._on(place, stream):
             if blocks:
                 return _core.Tensor(self.torch.empty(blocks, dtype=self.torch.uint8, device=self._device(place)), dtype)
-            return self.torch.empty(shape, dtype=getattr(self.torch, name_of(dtype)), device=self._device(place))
+            return self.torch.empty(shape, dtype=self._dtype(dtype), device=self._device(place))
 
     def export(self, tensor):
         return None

@@ -17,7 +17,10 @@ class Arguments:
         value = self.given[name]
         if isinstance(value, (list, tuple)):
             value = value[0]
-        return value if isinstance(value, (_core.Record, _core.Tensor)) else _core.Tensor(value)
+        if not isinstance(value, (_core.Record, _core.Tensor)):
+            value = _core.Tensor(value)
+        setattr(self, name, value)
+        return value
 
 
 def make(call, given, wants, memory, framework, place, stream):
