@@ -17,7 +17,9 @@ if not torch.distributed.is_available():  # that of bench/peers/setup_torch.py: 
     sys.modules.setdefault("torch.distributed.tensor", types.SimpleNamespace(DTensor=type("DTensor", (), {})))
 
 
-def normal(*shape, dtype=torch.float32):
+def normal(*shape, dtype=None):
+    """CUDA has no cache of f32."""
+    dtype = dtype or (torch.float32 if DEVICE == "cpu" else torch.float16)
     return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape))).to(DEVICE, dtype)
 
 
@@ -25,7 +27,7 @@ def index(*values):
     return torch.tensor(values, device=DEVICE)
 
 
-def cache(dtype=torch.float32):
+def cache(dtype=None):
     return ft.Kv(k=normal(6, 16, 2, 32, dtype=dtype), v=normal(6, 16, 2, 32, dtype=dtype), page_table=index([3, 1], [5, 0]), kv_lens=index(20, 7))
 
 
@@ -34,7 +36,7 @@ def cases():
     x, w = normal(4, 64), normal(8, 64)
     kv, q, cu = cache(), normal(3, 4, 32), index(0, 1, 3)
     blocks = fovea.quantize(w.cpu(), out="q8_0").base.to(DEVICE) if DEVICE == "cpu" else None
-    out, lse = normal(3, 4, 32), normal(3, 4)
+    out, lse = normal(3, 4, 32), normal(3, 4, dtype=torch.float32)
     yield "attention", dict(q=q, kv=kv, cu_seqlens_q=cu, mask="causal", lse=True)
     yield "attention", dict(q=q, kv=[kv, cache()], cu_seqlens_q=cu, softcap=3.0, out=out.clone())
     yield "merge_states", dict(outs=[out, 2 * out], lses=[lse, 3 * lse], lse=True)
