@@ -44,9 +44,10 @@ Graph::Graph(const Context& context, const Model& model, const KvCache& cache, c
     kv.kv_lens = tensor(kv_lens_.data(), {limits.sequences});
     kvs_.push_back(kv);
   }
-  embed_.emplace(
-      context,
-      EmbedParams{.ids = tensor(ids_.data(), {limits.tokens}), .table = model.embedding(), .out = rows(x_, hidden_)});
+  embed_.emplace(context, EmbedParams{.ids = tensor(ids_.data(), {limits.tokens}),
+                                      .table = model.embedding().values,
+                                      .table_scale = model.embedding().scale,
+                                      .out = rows(x_, hidden_)});
   for (size_t i = 0; i < kvs_.size(); ++i) layers_.push_back(plan_layer(context, model, i));
   output_norm_.emplace(context, NormParams{.x = rows(delta_, hidden_),
                                            .out = rows(normed_, hidden_),
@@ -55,7 +56,8 @@ Graph::Graph(const Context& context, const Model& model, const KvCache& cache, c
                                            .residual_out = rows(x_, hidden_),
                                            .eps = model.config().norm_eps});
   output_.emplace(context, MatmulParams{.x = tensor(last_.data(), {limits_.logit_rows, hidden_}),
-                                        .w = model.output(),
+                                        .w = model.output().values,
+                                        .w_scale = model.output().scale,
                                         .out = tensor(logits_.data(), {limits_.logit_rows, vocab_})});
 }
 
@@ -97,8 +99,9 @@ Graph::Layer Graph::plan_layer(const Context& context, const Model& model, size_
   const Tensor q = heads(q_, c.heads, c.d_k), k = heads(k_, c.kv_heads, c.d_k), v = heads(v_, c.kv_heads, c.d_v);
   const Tensor gate = rows(gate_, c.ffn), up = rows(up_, c.ffn);
 
-  const auto matmul = [&](const Tensor& in, const Tensor& weight, const Tensor& bias, const Tensor& out) {
-    return Planned<MatmulParams>(context, {.x = in, .w = weight, .bias = bias, .out = out});
+  const auto matmul = [&](const Tensor& in, const Matrix& weight, const Tensor& bias, const Tensor& out) {
+    return Planned<MatmulParams>(
+        context, {.x = in, .w = weight.values, .w_scale = weight.scale, .bias = bias, .out = out});
   };
   // x + delta is the new residual stream, and what is normalised. The first layer finds x fresh from the embedding.
   const auto add_and_norm = [&](const Tensor& weight) {

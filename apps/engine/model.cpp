@@ -159,27 +159,30 @@ Tensor Model::need(const std::string& name, std::vector<int64_t> shape) {
 
 void Model::read_weights() {
   const ModelConfig& c = config_;
-  embedding_ = need("token_embd.weight", {c.vocab, c.hidden});
+  const auto matrix = [&](const std::string& name, int64_t outputs, int64_t inputs) {
+    return Matrix{.values = need(name, {outputs, inputs}), .scale = {}};
+  };
+  embedding_ = matrix("token_embd.weight", c.vocab, c.hidden);
   output_norm_ = need("output_norm.weight", {c.hidden});
-  output_ = find("output.weight", {c.vocab, c.hidden});
-  if (output_.dtype == FOVEA_DTYPE_NONE) output_ = embedding_;
+  output_.values = find("output.weight", {c.vocab, c.hidden});
+  if (output_.values.dtype == FOVEA_DTYPE_NONE) output_ = embedding_;
   const int64_t q = c.heads * c.d_k, k = c.kv_heads * c.d_k, v = c.kv_heads * c.d_v;
   for (int64_t i = 0; i < c.layers; ++i) {
     const std::string block = "blk." + std::to_string(i) + ".";
     layers_.push_back({
         .attn_norm = need(block + "attn_norm.weight", {c.hidden}),
-        .wq = need(block + "attn_q.weight", {q, c.hidden}),
+        .wq = matrix(block + "attn_q.weight", q, c.hidden),
         .bq = find(block + "attn_q.bias", {q}),
-        .wk = need(block + "attn_k.weight", {k, c.hidden}),
+        .wk = matrix(block + "attn_k.weight", k, c.hidden),
         .bk = find(block + "attn_k.bias", {k}),
-        .wv = need(block + "attn_v.weight", {v, c.hidden}),
+        .wv = matrix(block + "attn_v.weight", v, c.hidden),
         .bv = find(block + "attn_v.bias", {v}),
-        .wo = need(block + "attn_output.weight", {c.hidden, c.heads * c.d_v}),
+        .wo = matrix(block + "attn_output.weight", c.hidden, c.heads * c.d_v),
         .bo = find(block + "attn_output.bias", {c.hidden}),
         .ffn_norm = need(block + "ffn_norm.weight", {c.hidden}),
-        .w_gate = need(block + "ffn_gate.weight", {c.ffn, c.hidden}),
-        .w_up = need(block + "ffn_up.weight", {c.ffn, c.hidden}),
-        .w_down = need(block + "ffn_down.weight", {c.hidden, c.ffn}),
+        .w_gate = matrix(block + "ffn_gate.weight", c.ffn, c.hidden),
+        .w_up = matrix(block + "ffn_up.weight", c.ffn, c.hidden),
+        .w_down = matrix(block + "ffn_down.weight", c.hidden, c.ffn),
     });
   }
   // A tensor this graph knows nothing of would change the answers: better no answer than a wrong one.
@@ -189,26 +192,27 @@ void Model::read_weights() {
   }
 }
 
-void Model::quantize_matrix(const Context& context, int32_t type, const std::string& name, Tensor& matrix) {
+void Model::quantize_matrix(const Context& context, int32_t type, const std::string& name, Matrix& matrix) {
   try {
-    const int32_t to = type_for_rows(type, matrix.shape[1]);
-    if (matrix.dtype == to) return;
-    std::vector<std::byte> memory = quantized(context, matrix, to);
-    file_.forget({static_cast<const std::byte*>(matrix.data), static_cast<size_t>(bytes_of(matrix))});
-    matrix = tensor(memory.data(), to, {matrix.shape[0], matrix.shape[1]});
-    quantized_.push_back(std::move(memory));
+    const Tensor from = matrix.values;
+    const int32_t to = type_for_rows(type, from.shape[1]);
+    if (from.dtype == to) return;
+    Quantized q = quantized(context, matrix, to);
+    file_.forget({static_cast<const std::byte*>(from.data), static_cast<size_t>(bytes_of(from))});
+    matrix = q.matrix;
+    quantized_.push_back(std::move(q.memory));
   } catch (const Error& error) {
     throw Error(file_.name() + ": tensor '" + name + ".weight' " + error.what());
   }
 }
 
 void Model::quantize(const Context& context, int32_t type) {
-  const bool tied = embedding_.data == output_.data;
+  const bool tied = embedding_.values.data == output_.values.data;
   quantize_matrix(context, type, tied ? "token_embd" : "output", output_);
   if (tied) embedding_ = output_;
   for (size_t i = 0; i < layers_.size(); ++i) {
     LayerWeights& l = layers_[i];
-    const std::pair<const char*, Tensor*> matrices[] = {
+    const std::pair<const char*, Matrix*> matrices[] = {
         {"attn_q", &l.wq},       {"attn_k", &l.wk},   {"attn_v", &l.wv},      {"attn_output", &l.wo},
         {"ffn_gate", &l.w_gate}, {"ffn_up", &l.w_up}, {"ffn_down", &l.w_down}};
     for (const auto& [name, matrix] : matrices) {
@@ -225,14 +229,16 @@ std::vector<WeightUse> Model::weights() const {
     ++use.tensors;
     use.bytes += bytes_of(t);
   };
-  add(embedding_);
-  if (output_.data != embedding_.data) add(output_);
+  const auto add_matrix = [&](const Matrix& m) {
+    add(m.values);
+    if (m.scale.dtype != FOVEA_DTYPE_NONE) by_type.at(m.values.dtype).bytes += bytes_of(m.scale);
+  };
+  add_matrix(embedding_);
+  if (output_.values.data != embedding_.values.data) add_matrix(output_);
   add(output_norm_);
   for (const LayerWeights& l : layers_) {
-    for (const Tensor* t : {&l.attn_norm, &l.wq, &l.bq, &l.wk, &l.bk, &l.wv, &l.bv, &l.wo, &l.bo, &l.ffn_norm,
-                            &l.w_gate, &l.w_up, &l.w_down}) {
-      add(*t);
-    }
+    for (const Tensor* t : {&l.attn_norm, &l.bq, &l.bk, &l.bv, &l.bo, &l.ffn_norm}) add(*t);
+    for (const Matrix* m : {&l.wq, &l.wk, &l.wv, &l.wo, &l.w_gate, &l.w_up, &l.w_down}) add_matrix(*m);
   }
   std::vector<WeightUse> uses;
   uses.reserve(by_type.size());

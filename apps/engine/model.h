@@ -27,13 +27,27 @@ struct ModelConfig {
   float norm_eps = 0;
 };
 
-// Matrices are [outputs, inputs]; biases are absent (dtype 0) in most models.
-struct LayerWeights {
-  Tensor attn_norm, wq, bq, wk, bk, wv, bv, wo, bo;
-  Tensor ffn_norm, w_gate, w_up, w_down;
+// [outputs, inputs], as `w` and `w_scale` of matmul. A file has no scales: they come with e4m3, one of each output.
+struct Matrix {
+  Tensor values, scale;
 };
 
-// What the tensors of one type take in memory.
+// Biases are absent (dtype 0) in most models.
+struct LayerWeights {
+  Tensor attn_norm;
+  Matrix wq;
+  Tensor bq;
+  Matrix wk;
+  Tensor bk;
+  Matrix wv;
+  Tensor bv;
+  Matrix wo;
+  Tensor bo;
+  Tensor ffn_norm;
+  Matrix w_gate, w_up, w_down;
+};
+
+// What the tensors of one type take in memory; scales count with the matrices they are of.
 struct WeightUse {
   int32_t dtype;
   int64_t tensors, bytes;
@@ -44,7 +58,7 @@ class Model {
   // Another architecture, a missing tensor, one of a wrong shape or type, or one that the graph would not use: Error.
   explicit Model(Gguf file);
 
-  // Puts the matrices of the linear layers, the output's included, into `type` (a block type), and gives the memory of
+  // Puts the matrices of the linear layers, the output's included, into `type` (e4m3 or a block type), and gives the memory of
   // what the file has in their place back. An embedding table that is the output's matrix too goes with it; one that is
   // not, norms and biases stay. type_for_rows says what a matrix becomes. A weight that is not finite: Error.
   void quantize(const Context& context, int32_t type);
@@ -53,9 +67,9 @@ class Model {
   const Gguf& file() const { return file_; }
   const ModelConfig& config() const { return config_; }
   const std::vector<LayerWeights>& layers() const { return layers_; }
-  const Tensor& embedding() const { return embedding_; }  // [vocab, hidden]
+  const Matrix& embedding() const { return embedding_; }  // [vocab, hidden]
   const Tensor& output_norm() const { return output_norm_; }
-  const Tensor& output() const { return output_; }  // [vocab, hidden]; the embedding where the two are tied
+  const Matrix& output() const { return output_; }  // [vocab, hidden]; the embedding where the two are tied
   const RopeConfig& rope() const { return rope_; }
 
  private:
@@ -65,13 +79,14 @@ class Model {
   void read_weights();
   Tensor find(const std::string& name, std::vector<int64_t> shape);
   Tensor need(const std::string& name, std::vector<int64_t> shape);
-  void quantize_matrix(const Context& context, int32_t type, const std::string& name, Tensor& matrix);
+  void quantize_matrix(const Context& context, int32_t type, const std::string& name, Matrix& matrix);
 
   Gguf file_;
   std::string architecture_;
   ModelConfig config_;
   std::vector<LayerWeights> layers_;
-  Tensor embedding_, output_norm_, output_;
+  Matrix embedding_, output_;
+  Tensor output_norm_;
   RopeConfig rope_;
   std::vector<float> rope_factors_;                // per-pair divisors of the angles; empty: none
   size_t used_ = 0;                                // tensors of the file that have been looked up

@@ -9,13 +9,14 @@
 namespace fovea::app {
 namespace {
 
-struct BlockType {
+struct Type {
   const char* name;
   int32_t dtype;
   int64_t block;  // weights
+  bool taken;
 };
-constexpr BlockType kTypes[] = {
-#define FOVEA_DTYPE(name, NAME, value, block, bytes) {#name, value, block},
+constexpr Type kTypes[] = {
+#define FOVEA_DTYPE(name, NAME, value, block, bytes) {#name, value, block, (block) > 1 || (value) == FOVEA_E4M3},
 #include "fovea/dtypes.def"
 #undef FOVEA_DTYPE
 };
@@ -31,30 +32,31 @@ constexpr Instead kInstead[] = {{FOVEA_Q2_K, FOVEA_IQ4_NL},
                                 {FOVEA_Q6_K, FOVEA_Q8_0}};
 
 constexpr int64_t kChunk = 1 << 20;  // weights that are in f32 at a time
+constexpr int64_t kAlign = 64;       // of values behind their scales, in bytes
 
-const BlockType& row_of(int32_t dtype) {
-  return *std::find_if(std::begin(kTypes), std::end(kTypes), [&](const BlockType& t) { return t.dtype == dtype; });
+const Type& row_of(int32_t dtype) {
+  return *std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Type& t) { return t.dtype == dtype; });
 }
 
 }  // namespace
 
 std::string quantized_type_names() {
   std::string names;
-  for (const BlockType& type : kTypes) {
-    if (type.block > 1) names += (names.empty() ? "" : ", ") + std::string(type.name);
+  for (const Type& type : kTypes) {
+    if (type.taken) names += (names.empty() ? "" : ", ") + std::string(type.name);
   }
   return names;
 }
 
 int32_t parse_quantized_type(const std::string& name) {
-  for (const BlockType& type : kTypes) {
-    if (type.block > 1 && type.name == name) return type.dtype;
+  for (const Type& type : kTypes) {
+    if (type.taken && type.name == name) return type.dtype;
   }
   throw Error("--isq is " + name + ": must be one of " + quantized_type_names());
 }
 
 int32_t type_for_rows(int32_t type, int64_t columns) {
-  const BlockType& t = row_of(type);
+  const Type& t = row_of(type);
   if (columns % t.block == 0) return type;
   for (const Instead& row : kInstead) {
     if (row.dtype == type) return type_for_rows(row.instead, columns);
@@ -63,19 +65,32 @@ int32_t type_for_rows(int32_t type, int64_t columns) {
               std::to_string(t.block));
 }
 
-std::vector<std::byte> quantized(const Context& context, const Tensor& matrix, int32_t type) {
-  const int64_t rows = matrix.shape[0], columns = matrix.shape[1];
+Quantized quantized(const Context& context, const Matrix& from, int32_t type) {
+  const int64_t rows = from.values.shape[0], columns = from.values.shape[1];
   const int64_t step = std::clamp<int64_t>(kChunk / std::max<int64_t>(columns, 1), 1, std::max<int64_t>(rows, 1));
-  std::vector<std::byte> out(static_cast<size_t>(fovea_dtype_bytes(type, rows * columns)));
+  const bool scaled = type == FOVEA_E4M3;
+  const int64_t scale_bytes = scaled ? (rows * 4 + kAlign - 1) / kAlign * kAlign : 0;  // they lie in front
+  Quantized out;
+  out.memory.resize(static_cast<size_t>(scale_bytes + fovea_dtype_bytes(type, rows * columns)));
+  std::byte* const values = out.memory.data() + scale_bytes;
+  auto* const scales = reinterpret_cast<float*>(out.memory.data());
+  out.matrix.values = tensor(values, type, {rows, columns});
+  if (scaled) out.matrix.scale = tensor(scales, {rows});
   std::vector<float> chunk(static_cast<size_t>(step * columns));
   std::vector<int32_t> ids(static_cast<size_t>(step));
   uint32_t status = FOVEA_OK;
+  HostWorkspace workspace;
   const auto decode = [&](int64_t n) {
-    return EmbedParams{.ids = tensor(ids.data(), {n}), .table = matrix, .out = tensor(chunk.data(), {n, columns})};
+    return EmbedParams{.ids = tensor(ids.data(), {n}),
+                       .table = from.values,
+                       .table_scale = from.scale,
+                       .out = tensor(chunk.data(), {n, columns})};
   };
   const auto encode = [&](int64_t first, int64_t n) {
-    return QuantizeParams{.x = tensor(chunk.data(), {n, columns}),
-                          .out = tensor(out.data() + fovea_dtype_bytes(type, first * columns), type, {n, columns})};
+    QuantizeParams p{.x = tensor(chunk.data(), {n, columns}),
+                     .out = tensor(values + fovea_dtype_bytes(type, first * columns), type, {n, columns})};
+    if (scaled) p.scale = tensor(scales + first, {n});
+    return p;
   };
   const Plan<EmbedParams> decoding = context.plan(decode(step));
   const Plan<QuantizeParams> encoding = context.plan(encode(0, step));
@@ -83,7 +98,9 @@ std::vector<std::byte> quantized(const Context& context, const Tensor& matrix, i
     const int64_t n = std::min(step, rows - first);
     std::iota(ids.begin(), ids.end(), static_cast<int32_t>(first));
     decoding.run(decode(n), {});
-    encoding.run(encode(first, n), {.status = &status});
+    Exec exec = workspace.exec(encoding);
+    exec.status = &status;
+    encoding.run(encode(first, n), exec);
   }
   if (status != FOVEA_OK) throw Error("has weights that are not finite");
   return out;

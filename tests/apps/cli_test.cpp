@@ -130,7 +130,7 @@ TEST(Cli, FaultsAreOneLineAndExitCode2) {
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--kv", "f15"}, "allowed are f32, f16, bf16, fp8");
   expect_fault(
       {"generate", "--model", "m", "--prompt", "x", "--isq", "f16"},
-      "--isq is f16: must be one of q4_1, q8_0, q4_0, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, mxfp4");
+      "--isq is f16: must be one of e4m3, q4_1, q8_0, q4_0, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, mxfp4");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--device", "tpu"}, "must be cpu, cuda or metal");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--device", "cpu:x"}, "must be cpu, cuda or metal");
   expect_fault({"generate", "--model", "m", "--prompt", "x", "--isa", "Z80"}, "Z80");
