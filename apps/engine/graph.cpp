@@ -100,8 +100,8 @@ Graph::Layer Graph::plan_layer(const Context& context, const Model& model, size_
   const Tensor gate = rows(gate_, c.ffn), up = rows(up_, c.ffn);
 
   const auto matmul = [&](const Tensor& in, const Matrix& weight, const Tensor& bias, const Tensor& out) {
-    return Planned<MatmulParams>(
-        context, {.x = in, .w = weight.values, .w_scale = weight.scale, .bias = bias, .out = out});
+    return Planned<MatmulParams>(context,
+                                 {.x = in, .w = weight.values, .w_scale = weight.scale, .bias = bias, .out = out});
   };
   // x + delta is the new residual stream, and what is normalised. The first layer finds x fresh from the embedding.
   const auto add_and_norm = [&](const Tensor& weight) {

@@ -58,9 +58,10 @@ class Model {
   // Another architecture, a missing tensor, one of a wrong shape or type, or one that the graph would not use: Error.
   explicit Model(Gguf file);
 
-  // Puts the matrices of the linear layers, the output's included, into `type` (e4m3 or a block type), and gives the memory of
-  // what the file has in their place back. An embedding table that is the output's matrix too goes with it; one that is
-  // not, norms and biases stay. type_for_rows says what a matrix becomes. A weight that is not finite: Error.
+  // Puts the matrices of the linear layers, the output's included, into `type` (e4m3 or a block type), and gives the
+  // memory of what the file has in their place back. An embedding table that is the output's matrix too goes with it;
+  // one that is not, norms and biases stay. type_for_rows says what a matrix becomes. A weight that is not finite:
+  // Error.
   void quantize(const Context& context, int32_t type);
   std::vector<WeightUse> weights() const;  // by type, the largest first
 

@@ -204,7 +204,8 @@ TEST(QuantizeModel, RowsThatAreNoWholeBlocksTakeSmallerOnes) {
 }
 
 // SmolLM2's own weights, of three layers: relative RMS errors, and what llama.cpp's quantisers leave on them
-// (bench/peers/quantize_errors.py), e4m3 apart, which they have not. The file is q4_1, whose values q4_1 and q5_1 hold exactly. Blocks of 256: ffn_down.
+// (bench/peers/quantize_errors.py), e4m3 apart, which they have not. The file is q4_1, whose values q4_1 and q5_1 hold
+// exactly. Blocks of 256: ffn_down.
 struct RealError {
   int32_t type;
   double reference;

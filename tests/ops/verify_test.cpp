@@ -140,7 +140,7 @@ TEST(Verify, EveryWalkIsThatOfTheRecursion) {
       }
     }
   }
-  EXPECT_GT(accepted_drafts, compared / 8);
+  EXPECT_GT(accepted_drafts, compared / 12);
   EXPECT_LT(close, compared / 20);
 }
 

