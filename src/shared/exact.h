@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products and sums that are rounded once each, where bits must agree between backends: device compilers otherwise
-// contract a * b + c into one rounding. The host's build forbids that by an option. Freestanding.
+// Products, sums, quotients and roots that are rounded once each, where bits must agree between backends: device
+// compilers otherwise contract a * b + c into one rounding. The host's build forbids that by an option. Freestanding.
 #pragma once
 
 namespace fovea {
@@ -14,6 +14,12 @@ inline float add_rn(float a, float b) {
 }
 inline float sub_rn(float a, float b) {
   return __fsub_rn(a, b);
+}
+inline float div_rn(float a, float b) {
+  return __fdiv_rn(a, b);
+}
+inline float sqrt_rn(float x) {
+  return __fsqrt_rn(x);
 }
 inline double mul_rn(double a, double b) {
   return __dmul_rn(a, b);
@@ -33,6 +39,12 @@ inline float add_rn(float a, float b) {
 }
 inline float sub_rn(float a, float b) {
   return a - b;
+}
+inline float div_rn(float a, float b) {
+  return a / b;
+}
+inline float sqrt_rn(float x) {
+  return __builtin_sqrtf(x);
 }
 inline double mul_rn(double a, double b) {
   return a * b;
