@@ -9,14 +9,14 @@
 
 namespace fovea {
 
-namespace detail {
-
 // The steps that are tried. Sign and magnitude: times the root mean square of the vector; the factors over the
 // deviation of the Gaussian that the magnitudes are made for. q6, q5 and i8: times the largest magnitude.
 struct StepFactors {
   int count;
   float factors[8];
 };
+
+namespace detail {
 constexpr StepFactors factors_over(double deviation) {
   StepFactors f{8, {}};
   constexpr double kFactors[] = {0.80, 0.86, 0.92, 0.98, 1.04, 1.10, 1.16, 1.22};
@@ -29,13 +29,6 @@ constexpr StepFactors factors_to(int levels_of_a_sign) {
   for (int i = 0; i < 8; ++i) f.factors[i] = static_cast<float>(kFactors[i] / levels_of_a_sign);
   return f;
 }
-inline constexpr StepFactors kStepFactors[kGrids] = {{1, {static_cast<float>(1.0 / 127)}},
-                                                     factors_to(32),
-                                                     factors_to(16),
-                                                     factors_over(1.0914),
-                                                     factors_over(1.5052),
-                                                     factors_over(1.6551)};
-
 // The sum of term(i) over i < n: lane i % 32 adds its terms in turn, then lanes meet 16, 8, 4, 2, 1 apart.
 template <class Term>
 inline float sum_in_lanes(int n, const Term& term) {
@@ -46,12 +39,39 @@ inline float sum_in_lanes(int n, const Term& term) {
   }
   return lanes[0];
 }
-
 }  // namespace detail
 
-// y: H D x as rotate leaves it. Codes: one of each element. Returns the scale, for which scale * R^T level has x's own
-// length along x, so that products with it are unbiased; 0, with codes of 0, for a vector of zeros and for one with NaN
-// or infinity, where `finite` is false.
+inline constexpr StepFactors kStepFactors[kGrids] = {
+    {1, {static_cast<float>(1.0 / 127)}}, detail::factors_to(32),       detail::factors_to(16),
+    detail::factors_over(1.0914),         detail::factors_over(1.5052), detail::factors_over(1.6551)};
+
+// The power of two that brings the largest magnitude (as bits, finite, not 0) to about 1, so that squares neither
+// overflow nor vanish, and its inverse.
+struct GridPower {
+  float down;
+  float up;
+};
+constexpr GridPower grid_power(u32_t most) {
+  int exponent = static_cast<int>(most >> 23) - 127;
+  exponent = exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
+  return {float_of_bits(static_cast<u32_t>(127 - exponent) << 23),
+          float_of_bits(static_cast<u32_t>(127 + exponent) << 23)};
+}
+
+// What step factors multiply. power: the sum of squares after `down`.
+inline float grid_step_base(Grid g, float power, int d, u32_t most, const GridPower& p) {
+  return grid_has_signs(g) ? sqrt_rn(div_rn(power, static_cast<float>(d))) : mul_rn(float_of_bits(most), p.down);
+}
+
+// The scale under which R^T level has x's own length along x. along: sum of y * level after `down`, in whole levels.
+inline float grid_scale(Grid g, float power, float along, int d, const GridPower& p) {
+  const float scale =
+      div_rn(mul_rn(power, static_cast<float>(grid_row(g).per_unit)), mul_rn(along, sqrt_rn(static_cast<float>(d))));
+  return mul_rn(scale, p.up);
+}
+
+// y: H D x as rotate leaves it. Codes: one of each element. Returns the scale, with which products with x itself are
+// right; 0, with codes of 0, for a vector of zeros and for one with NaN or infinity, where `finite` is false.
 inline float encode_vector(Grid g, const float* y, int d, u8_t* codes, bool& finite) {
   u32_t most = 0;  // as bits: NaN and infinity are above every number
   for (int i = 0; i < d; ++i) {
@@ -61,17 +81,11 @@ inline float encode_vector(Grid g, const float* y, int d, u8_t* codes, bool& fin
   finite = most < 0x7F800000u;
   for (int i = 0; i < d; ++i) codes[i] = 0;
   if (most == 0 || !finite) return 0;
-  // By a power of two, so that the largest is about 1: squares neither overflow nor vanish.
-  int exponent = static_cast<int>(most >> 23) - 127;
-  exponent = exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
-  const float down = float_of_bits(static_cast<u32_t>(127 - exponent) << 23);
-  const float up = float_of_bits(static_cast<u32_t>(127 + exponent) << 23);
-  const auto part = [&](int i) { return mul_rn(y[i], down); };
-
+  const GridPower power_of_two = grid_power(most);
+  const auto part = [&](int i) { return mul_rn(y[i], power_of_two.down); };
   const float power = detail::sum_in_lanes(d, [&](int i) { return mul_rn(part(i), part(i)); });
-  const float base =
-      grid_has_signs(g) ? sqrt_rn(div_rn(power, static_cast<float>(d))) : mul_rn(float_of_bits(most), down);
-  const detail::StepFactors& steps = detail::kStepFactors[static_cast<int>(g)];
+  const float base = grid_step_base(g, power, d, most, power_of_two);
+  const StepFactors& steps = kStepFactors[static_cast<int>(g)];
   float best = -1, best_along = 1, best_inverse = 1;
   for (int k = 0; k < steps.count; ++k) {
     const float inverse = div_rn(1.0f, mul_rn(base, steps.factors[k]));
@@ -83,9 +97,7 @@ inline float encode_vector(Grid g, const float* y, int d, u8_t* codes, bool& fin
     if (gain > best) best = gain, best_along = along, best_inverse = inverse;
   }
   for (int i = 0; i < d; ++i) codes[i] = static_cast<u8_t>(grid_code(g, mul_rn(part(i), best_inverse)));
-  const float scale = div_rn(mul_rn(power, static_cast<float>(grid_row(g).per_unit)),
-                             mul_rn(best_along, sqrt_rn(static_cast<float>(d))));
-  return mul_rn(scale, up);
+  return grid_scale(g, power, best_along, d, power_of_two);
 }
 
 // The scale as 16 bits, after `prescale` (a power of two) is taken out of it: to nearest, cut off at the largest

@@ -63,6 +63,32 @@ constexpr BitPlace bit_place(Grid g, int i, int bit) {
   }
 }
 
+// A run of bits of a code that stay together: `bits` of them from bit `from` on.
+struct CodePiece {
+  int from;
+  int bits;
+};
+struct CodePieces {
+  int count;
+  CodePiece piece[2];
+};
+constexpr CodePieces grid_pieces(Grid g) {
+  switch (g) {
+    case Grid::i8:
+      return {1, {{0, 8}}};
+    case Grid::q6:
+      return {2, {{0, 4}, {4, 2}}};
+    case Grid::q5:
+      return {2, {{0, 4}, {4, 1}}};
+    case Grid::q4:
+      return {2, {{0, 3}, {3, 1}}};
+    case Grid::q3:
+      return {2, {{0, 2}, {2, 1}}};
+    default:
+      return {1, {{0, 2}}};
+  }
+}
+
 // Rows of one vector in its planes; the second is not touched where the grid has one.
 struct PlaneRows {
   u8_t* plane[2];
@@ -72,19 +98,25 @@ inline void pack_codes(Grid g, const u8_t* codes, int d, const PlaneRows& to) {
   for (int p = 0; p < 2; ++p) {
     for (int i = 0; i < plane_row_bytes(planes.bits[p], d); ++i) to.plane[p][i] = 0;
   }
+  const CodePieces pieces = grid_pieces(g);
   for (int i = 0; i < d; ++i) {
-    for (int bit = 0; bit < grid_row(g).bits; ++bit) {
-      const BitPlace at = bit_place(g, i, bit);
-      const u32_t value = codes[i] >> bit & 1u;
-      to.plane[at.plane][at.bit / 8] = static_cast<u8_t>(to.plane[at.plane][at.bit / 8] | value << at.bit % 8);
+    for (int k = 0; k < pieces.count; ++k) {
+      const CodePiece piece = pieces.piece[k];
+      const BitPlace at = bit_place(g, i, piece.from);
+      const u32_t value = codes[i] >> piece.from & ((1u << piece.bits) - 1);
+      u8_t& byte = to.plane[at.plane][at.bit / 8];
+      byte = static_cast<u8_t>(byte | value << at.bit % 8);
     }
   }
 }
 inline u32_t code_at(Grid g, const PlaneRows& rows, int i) {
   u32_t code = 0;
-  for (int bit = 0; bit < grid_row(g).bits; ++bit) {
-    const BitPlace at = bit_place(g, i, bit);
-    code |= (static_cast<u32_t>(rows.plane[at.plane][at.bit / 8]) >> at.bit % 8 & 1u) << bit;
+  const CodePieces pieces = grid_pieces(g);
+  for (int k = 0; k < pieces.count; ++k) {
+    const CodePiece piece = pieces.piece[k];
+    const BitPlace at = bit_place(g, i, piece.from);
+    code |= (static_cast<u32_t>(rows.plane[at.plane][at.bit / 8]) >> at.bit % 8 & ((1u << piece.bits) - 1))
+            << piece.from;
   }
   return code;
 }
