@@ -83,9 +83,11 @@ struct Shape {
 
   int64_t tokens() const { return batch * q_len; }
   int64_t d_v() const { return head_dim_v ? head_dim_v : head_dim; }
+  bool has_codes() const { return codec >= FOVEA_CODEC_I8 && codec <= FOVEA_CODEC_Q2; }  // K and V lie in records
   int32_t output_type() const { return out_type == kAuto ? q_type : out_type; }
   int32_t kv_scale_kind() const {
     if (scale_kind != kAuto) return scale_kind;
+    if (has_codes()) return FOVEA_SCALE_TOKEN_HEAD;
     return codec == FOVEA_CODEC_FP8 ? FOVEA_SCALE_TENSOR : FOVEA_SCALE_NONE;
   }
 };

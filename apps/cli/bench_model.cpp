@@ -161,7 +161,7 @@ std::string to_json(const BenchModelOptions& o, const std::vector<Phase>& phases
 int run(BenchModelOptions& o) {
   if (o.model.empty()) throw Error("give a model with --model");
   std::vector<Phase> phases = phases_of(o);
-  o.engine.codec = parse_codec(o.kv);
+  o.engine.kv = parse_kv_format(o.kv);
   o.engine.max_sequences = o.batch;
   o.engine.share_prefixes = false;
   std::optional<int32_t> isq;
@@ -218,7 +218,7 @@ Command add_bench_model(CLI::App& bench) {
   c->add_option("--seed", o->seed, "of the random tokens")->type_name("N")->capture_default_str();
   c->add_option("--isq", o->isq, "quantise the linear layers' weights at load: " + quantized_type_names())
       ->type_name("TYPE");
-  c->add_option("--kv", o->kv, "how K and V are stored: " + codec_names())->capture_default_str();
+  c->add_option("--kv", o->kv, "how K and V are stored: " + kv_format_names())->capture_default_str();
   number("--page-size", o->engine.page_size, 1, 1 << 20, "tokens per page of the cache");
   number("--chunk", o->engine.chunk, 1, 1 << 20, "prompt tokens per step");
   o->device.add_to(*c);

@@ -94,7 +94,7 @@ int run(GenerateOptions& o) {
   if (o.sampling.logprobs > 0 && !o.json) throw Error("--logprobs needs --json");
   if (o.has_system && !o.chat) throw Error("--system needs a chat template: it cannot go with --no-chat");
   const std::vector<std::string> prompts = read_prompts(o);
-  o.engine.codec = parse_codec(o.kv);
+  o.engine.kv = parse_kv_format(o.kv);
   std::optional<int32_t> isq;
   if (!o.isq.empty()) isq = parse_quantized_type(o.isq);
   const Context context = o.device.open();
@@ -172,7 +172,7 @@ Command add_generate(CLI::App& app) {
          "with --json: log-probability of each token, and this many of the likeliest; 0 = none");
   c->add_option("--isq", o->isq, "quantise the linear layers' weights at load: " + quantized_type_names())
       ->type_name("TYPE");
-  c->add_option("--kv", o->kv, "how K and V are stored: " + codec_names())->capture_default_str();
+  c->add_option("--kv", o->kv, "how K and V are stored: " + kv_format_names())->capture_default_str();
   number("--page-size", o->engine.page_size, 1, 1 << 20, "tokens per page of the cache");
   number("--cache-tokens", o->engine.cache_tokens, 0, 1 << 30, "capacity of the cache; 0 = what the prompts need");
   number("--chunk", o->engine.chunk, 1, 1 << 20, "prompt tokens per step");

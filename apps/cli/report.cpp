@@ -44,7 +44,7 @@ std::string stats_table(const EngineOptions& options, const RunStats& s) {
   phase("prefill", s.prefill_tokens, s.prefill_seconds);
   phase("decode", s.decode_tokens, s.decode_seconds);
   add_weights(s.weights, &figures);
-  figures.row({"kv cache", fovea_codec_name(options.codec), fixed(s.cache_bytes_per_token, 0) + " bytes/token",
+  figures.row({"kv cache", options.kv.name(), fixed(s.cache_bytes_per_token, 0) + " bytes/token",
                std::to_string(s.cache_tokens) + " tokens in pages of " + std::to_string(options.page_size) + ", " +
                    megabytes(s.cache_bytes)});
   if (s.shared_tokens > 0) {
@@ -78,7 +78,7 @@ nlohmann::json stats_json(const EngineOptions& options, const RunStats& s) {
   return {{"prefill", {{"tokens", s.prefill_tokens}, {"seconds", s.prefill_seconds}}},
           {"decode", {{"tokens", s.decode_tokens}, {"seconds", s.decode_seconds}}},
           {"cache",
-           {{"kv", fovea_codec_name(options.codec)},
+           {{"kv", options.kv.name()},
             {"page_size", options.page_size},
             {"bytes_per_token", s.cache_bytes_per_token},
             {"tokens", s.cache_tokens},

@@ -89,7 +89,7 @@ void Run::check_requests() {
 
 void Run::plan() {
   const ModelConfig& c = model_.config();
-  cache_.emplace(KvCache::Shape{.format = format_of(options_.codec),
+  cache_.emplace(KvCache::Shape{.format = options_.kv,
                                 .layers = c.layers,
                                 .kv_heads = c.kv_heads,
                                 .d_k = c.d_k,

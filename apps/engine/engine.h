@@ -21,11 +21,12 @@
 namespace fovea::app {
 
 struct EngineOptions {
-  int32_t codec = FOVEA_CODEC_F16;  // of the KV cache
-  int32_t page_size = 16;           // tokens
-  int64_t chunk = 256;              // prompt tokens per step
-  int64_t max_sequences = 32;       // in the batch at once; the others wait
-  int64_t cache_tokens = 0;         // capacity; 0: enough for every request at once, at most kDefaultCacheTokens
+  // Of the cache. Scales that it needs are computed from what is stored: formats with given ones are an Error.
+  KvFormat kv = {};
+  int32_t page_size = 16;      // tokens
+  int64_t chunk = 256;         // prompt tokens per step
+  int64_t max_sequences = 32;  // in the batch at once; the others wait
+  int64_t cache_tokens = 0;    // capacity; 0: enough for every request at once, at most kDefaultCacheTokens
   bool share_prefixes = true;
   bool invariant = false;  // see GraphLimits
   static constexpr int64_t kDefaultCacheTokens = 1 << 16;

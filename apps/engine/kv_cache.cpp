@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -13,7 +14,8 @@
 namespace fovea::app {
 namespace {
 
-constexpr int64_t kAlignment = 64;  // bytes; a cache line
+constexpr int64_t kAlignment = 64;       // bytes; a cache line
+constexpr int64_t kPoolAlignment = 128;  // of the library's records
 
 struct Codec {
   std::string_view name;
@@ -42,14 +44,25 @@ constexpr ScaleKind kScaleKinds[] = {
 #undef FOVEA_SCALE_KIND
 };
 
-bool needs_scale(const Codec& codec) {
-  return codec.dtype == FOVEA_E4M3;
+bool is_fp8(const Codec& codec) {
+  return codec.id == FOVEA_CODEC_FP8;
+}
+bool is_float(const Codec& codec) {
+  return !is_fp8(codec) && codec.dtype != FOVEA_U8;
 }
 
-int64_t scales_of_vector(const KvFormat& format, int64_t dims) {
+int64_t scales_of_vector(const KvSideFormat& format, int64_t dims) {
   if (format.scale_kind == FOVEA_SCALE_TOKEN_HEAD) return 1;
   return format.scale_kind == FOVEA_SCALE_GROUP ? (dims + format.scale_group - 1) / format.scale_group : 0;
 }
+
+// Pairs that have been measured: docs/kv-formats.md.
+struct Preset {
+  std::string_view name, k, v;
+};
+constexpr Preset kPresets[] = {{"turbo8", "fp8:head", "q4"}, {"turbo8i", "i8", "q4"}, {"turbo6", "q6", "q4"},
+                               {"turbo4", "q4", "q4"},       {"turbo3", "q3", "q4"},  {"turbo3s", "q3", "q3"},
+                               {"turbo2", "q2", "q2"}};
 
 // The dims of "group32"; 0: not such a name.
 int32_t group_of(std::string_view text) {
@@ -61,148 +74,193 @@ int32_t group_of(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() && dims > 0 ? dims : 0;
 }
 
-int64_t aligned(int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+int64_t aligned(int64_t bytes, int64_t to = kAlignment) {
+  return (bytes + to - 1) / to * to;
 }
 
 }  // namespace
 
-int32_t parse_codec(std::string_view name) {
-  for (const Codec& codec : kCodecs) {
-    if (codec.name == name) return codec.id;
-  }
-  throw Error("KV type '" + std::string(name) + "' does not exist, allowed are " + codec_names());
-}
-
-std::string codec_names() {
-  std::string names;
-  for (const Codec& codec : kCodecs) names += (names.empty() ? "" : ", ") + std::string(codec.name);
-  return names;
-}
-
-std::string KvFormat::name() const {
-  std::string text(find_codec(codec).name);
+std::string KvSideFormat::name() const {
+  const Codec& c = find_codec(codec);
+  std::string text(c.name);
+  if (!is_fp8(c)) return text;
   for (const ScaleKind& kind : kScaleKinds) {
     if (kind.id == scale_kind && scale_kind != FOVEA_SCALE_NONE) text += ":" + std::string(kind.name);
   }
   return scale_kind == FOVEA_SCALE_GROUP ? text + std::to_string(scale_group) : text;
 }
 
-KvFormat format_of(int32_t codec) {
-  return {.codec = codec, .scale_kind = needs_scale(find_codec(codec)) ? FOVEA_SCALE_TOKEN_HEAD : FOVEA_SCALE_NONE};
+namespace {
+
+KvSideFormat side_format(const Codec& codec) {
+  return {.codec = codec.id, .scale_kind = is_float(codec) ? FOVEA_SCALE_NONE : FOVEA_SCALE_TOKEN_HEAD};
 }
 
-KvFormat parse_kv_format(std::string_view name) {
+std::optional<KvSideFormat> parse_side(std::string_view name) {
   const size_t colon = name.find(':');
   for (const Codec& codec : kCodecs) {
     if (codec.name != name.substr(0, colon)) continue;
-    if (colon == std::string_view::npos) return format_of(codec.id);
-    if (!needs_scale(codec)) break;
+    if (colon == std::string_view::npos) return side_format(codec);
+    if (!is_fp8(codec)) break;
     const std::string_view scale = name.substr(colon + 1);
-    if (const int32_t dims = group_of(scale); dims > 0) return {codec.id, FOVEA_SCALE_GROUP, dims};
+    if (const int32_t dims = group_of(scale); dims > 0) return KvSideFormat{codec.id, FOVEA_SCALE_GROUP, dims};
     for (const ScaleKind& kind : kScaleKinds) {
       if (kind.id == FOVEA_SCALE_NONE || kind.id == FOVEA_SCALE_GROUP || kind.name != scale) continue;
-      return {.codec = codec.id, .scale_kind = kind.id};
+      return KvSideFormat{.codec = codec.id, .scale_kind = kind.id};
     }
   }
+  return {};
+}
+
+}  // namespace
+
+std::string KvFormat::name() const {
+  for (const Preset& preset : kPresets) {
+    if (k == parse_side(preset.k) && v == parse_side(preset.v)) return std::string(preset.name);
+  }
+  return k == v ? k.name() : k.name() + "/" + v.name();
+}
+
+KvFormat format_of(int32_t codec) {
+  const KvSideFormat side = side_format(find_codec(codec));
+  return {side, side};
+}
+
+KvFormat parse_kv_format(std::string_view name) {
+  std::string_view k = name, v = name;
+  if (const size_t slash = name.find('/'); slash != std::string_view::npos) {
+    k = name.substr(0, slash);
+    v = name.substr(slash + 1);
+  }
+  for (const Preset& preset : kPresets) {
+    if (preset.name == name) k = preset.k, v = preset.v;
+  }
+  const std::optional<KvSideFormat> k_format = parse_side(k), v_format = parse_side(v);
+  if (k_format && v_format) return {*k_format, *v_format};
   throw Error("KV format '" + std::string(name) + "' does not exist, allowed are " + kv_format_names());
 }
 
 std::string kv_format_names() {
-  std::string names = codec_names();
-  for (const Codec& codec : kCodecs) {
-    if (!needs_scale(codec)) continue;
-    for (const ScaleKind& kind : kScaleKinds) {
-      if (kind.id == FOVEA_SCALE_NONE) continue;
-      names += ", " + std::string(codec.name) + ":" + std::string(kind.name);
-      if (kind.id == FOVEA_SCALE_GROUP) names += "N (N dims)";
-    }
+  std::string names;
+  for (const Codec& codec : kCodecs) names += (names.empty() ? "" : ", ") + std::string(codec.name);
+  for (const ScaleKind& kind : kScaleKinds) {
+    if (kind.id == FOVEA_SCALE_NONE) continue;
+    names += ", fp8:" + std::string(kind.name);
+    if (kind.id == FOVEA_SCALE_GROUP) names += "N (N dims)";
   }
-  return names;
+  for (const Preset& preset : kPresets) names += ", " + std::string(preset.name);
+  return names + ", K/V of two of these that are no preset";
 }
 
 KvCache::KvCache(const Shape& shape, KvScales scales) : shape_(shape), memory_(nullptr, std::free) {
-  const Codec& codec = find_codec(shape.format.codec);
-  const int64_t vectors = shape.kv_heads * shape.page_size;
+  place_sides();
+  give_scales(std::move(scales));
+  // Not touched here: a page costs memory from its first token on.
+  memory_.reset(static_cast<std::byte*>(
+      std::aligned_alloc(kPoolAlignment, static_cast<size_t>(aligned(bytes(), kPoolAlignment)))));
+  if (memory_ == nullptr) throw Error("no memory for a KV cache of " + std::to_string(bytes()) + " bytes");
+}
+
+void KvCache::place_sides() {
+  k_.dims = shape_.d_k;
+  v_.dims = shape_.d_v;
+  if (shape_.format.in_library_records()) {
+    Kv kv = store();
+    layer_bytes_ = lay_out_records(kv);
+    record_bytes_ = shape_.pages > 0 ? layer_bytes_ / shape_.pages : 0;
+    return;
+  }
+  const int64_t vectors = shape_.kv_heads * shape_.page_size;
   int64_t at = 0;
   const auto place = [&](int64_t* start, int64_t bytes) {
     *start = at;
     at += bytes;
   };
-  const auto fill = [&](Side* side, int64_t dims) {
-    side->dims = dims;
-    side->bytes = fovea_dtype_bytes(codec.dtype, dims);
-    side->scales = scales_of_vector(shape.format, dims);
+  const auto fill = [&](Side* side, const KvSideFormat& format) {
+    side->bytes = fovea_dtype_bytes(find_codec(format.codec).dtype, side->dims);
+    side->scales = scales_of_vector(format, side->dims);
     place(&side->data, aligned(vectors * side->bytes));
   };
-  fill(&k_, shape.d_k);
-  fill(&v_, shape.d_v);
+  fill(&k_, shape_.format.k);
+  fill(&v_, shape_.format.v);
   for (Side* side : {&k_, &v_}) place(&side->scale, vectors * side->scales * static_cast<int64_t>(sizeof(float)));
   record_bytes_ = aligned(at);
-  give_scales(std::move(scales));
-  // Not touched here: a page costs memory from its first token on.
-  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, static_cast<size_t>(bytes()))));
-  if (memory_ == nullptr) throw Error("no memory for a KV cache of " + std::to_string(bytes()) + " bytes");
+  layer_bytes_ = shape_.pages * record_bytes_;
 }
 
 void KvCache::give_scales(KvScales scales) {
-  const size_t wanted = shape_.format.has_given_scales() ? static_cast<size_t>(shape_.layers * shape_.kv_heads) : 0;
-  if (scales.k.size() != wanted || scales.v.size() != wanted) {
-    throw Error("KV format " + shape_.format.name() + " takes " + std::to_string(wanted) +
-                " scales of K and of V, given are " + std::to_string(scales.k.size()) + " and " +
+  const KvFormat& format = shape_.format;
+  const auto heads = static_cast<size_t>(shape_.layers * shape_.kv_heads);
+  const size_t wanted_k = format.k.has_given_scales() ? heads : 0, wanted_v = format.v.has_given_scales() ? heads : 0;
+  if (scales.k.size() != wanted_k || scales.v.size() != wanted_v) {
+    throw Error("KV format " + format.name() + " takes " + std::to_string(wanted_k) + " scales of K and " +
+                std::to_string(wanted_v) + " of V, given are " + std::to_string(scales.k.size()) + " and " +
                 std::to_string(scales.v.size()));
   }
-  k_.given = std::move(scales.k);
-  v_.given = std::move(scales.v);
-  if (shape_.format.scale_kind != FOVEA_SCALE_TENSOR) return;
-  for (Side* side : {&k_, &v_}) {
+  const auto give = [&](Side& side, const KvSideFormat& of, std::vector<float> given) {
+    side.given = std::move(given);
+    if (of.scale_kind != FOVEA_SCALE_TENSOR) return;
     std::vector<float> largest;
-    for (auto layer = side->given.begin(); layer != side->given.end(); layer += shape_.kv_heads) {
+    for (auto layer = side.given.begin(); layer != side.given.end(); layer += shape_.kv_heads) {
       largest.push_back(*std::max_element(layer, layer + shape_.kv_heads));
     }
-    side->given = std::move(largest);
-  }
+    side.given = std::move(largest);
+  };
+  give(k_, format.k, std::move(scales.k));
+  give(v_, format.v, std::move(scales.v));
 }
 
 double KvCache::bytes_per_token() const {
   return static_cast<double>(shape_.layers * record_bytes_) / shape_.page_size;
 }
 
-KvSide KvCache::side_of(const Side& side, int64_t layer) const {
-  constexpr auto kScaleBytes = static_cast<int64_t>(sizeof(float));
-  std::byte* base = memory_.get() + layer * shape_.pages * record_bytes_;
-  const auto stream = [&](std::byte* start, int64_t vector_bytes) {
-    return KvStream{start, record_bytes_, vector_bytes, vector_bytes * shape_.page_size};
-  };
-  KvSide out;
-  out.codec = shape_.format.codec;
-  out.data = stream(base + side.data, side.bytes);
-  out.scale_kind = shape_.format.scale_kind;
-  out.scale_group = shape_.format.scale_group;
-  if (out.scale_kind != FOVEA_SCALE_NONE) out.scale_dtype = FOVEA_F32;
-  if (side.scales > 0) out.scale = stream(base + side.scale, side.scales * kScaleBytes);
-  if (!side.given.empty()) {
-    const bool per_head = out.scale_kind == FOVEA_SCALE_HEAD;
-    const float* scale = side.given.data() + layer * (per_head ? shape_.kv_heads : 1);
-    out.scale = {const_cast<float*>(scale), 0, 0, per_head ? kScaleBytes : 0};
-  }
-  return out;
-}
-
-Kv KvCache::layer(int64_t index) const {
+Kv KvCache::store() const {
   Kv kv;
   kv.heads = static_cast<int32_t>(shape_.kv_heads);
   kv.d_k = static_cast<int32_t>(shape_.d_k);
   kv.d_v = static_cast<int32_t>(shape_.d_v);
   kv.page_size = shape_.page_size;
   kv.pages = shape_.pages;
-  kv.k = side_of(k_, index);
-  kv.v = side_of(v_, index);
+  const auto fill = [](KvSide& side, const KvSideFormat& format) {
+    side.codec = format.codec;
+    side.scale_kind = format.scale_kind;
+    side.scale_group = format.scale_group;
+    if (format.scale_kind != FOVEA_SCALE_NONE) side.scale_dtype = format.is_grid() ? FOVEA_F16 : FOVEA_F32;
+  };
+  fill(kv.k, shape_.format.k);
+  fill(kv.v, shape_.format.v);
+  return kv;
+}
+
+// Streams of a side whose fields are set.
+void KvCache::point(const Side& side, int64_t layer, KvSide& out) const {
+  constexpr auto kScaleBytes = static_cast<int64_t>(sizeof(float));
+  if (!shape_.format.in_library_records()) {
+    std::byte* base = memory_.get() + layer * layer_bytes_;
+    const auto stream = [&](std::byte* start, int64_t vector_bytes) {
+      return KvStream{start, record_bytes_, vector_bytes, vector_bytes * shape_.page_size};
+    };
+    out.data = stream(base + side.data, side.bytes);
+    if (side.scales > 0) out.scale = stream(base + side.scale, side.scales * kScaleBytes);
+  }
+  if (side.given.empty()) return;
+  const bool per_head = out.scale_kind == FOVEA_SCALE_HEAD;
+  const float* scale = side.given.data() + layer * (per_head ? shape_.kv_heads : 1);
+  out.scale = {const_cast<float*>(scale), 0, 0, per_head ? kScaleBytes : 0};
+}
+
+Kv KvCache::layer(int64_t index) const {
+  Kv kv = store();
+  point(k_, index, kv.k);
+  point(v_, index, kv.v);
+  if (shape_.format.in_library_records()) {
+    lay_out_records(kv, memory_.get() + index * layer_bytes_);
+  }
   return kv;
 }
 
 KvScales KvCache::peaks(int64_t tokens) const {
-  if (shape_.format.codec != FOVEA_CODEC_F32)
+  if (shape_.format.k.codec != FOVEA_CODEC_F32 || shape_.format.v.codec != FOVEA_CODEC_F32)
     throw Error("peaks are taken of an f32 cache, not of " + shape_.format.name());
   KvScales peaks;
   const auto add = [&](const Side& side, std::vector<float>* out) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory of a paged KV cache. One page of one layer is one record: K [kv heads, page_size, d_k], then V, then the
 // f32 scales that are computed when a token is stored: [kv heads, page_size, scales of a vector] of K, then of V.
-// Records of a layer follow one another.
+// Records of a layer follow one another. With codes on a side they are those of the library, one for each kv head.
 #pragma once
 
 #include <cstddef>
@@ -14,21 +14,28 @@
 
 namespace fovea::app {
 
-// The codec of a name such as "bf16"; unknown: Error that lists the names the library knows.
-int32_t parse_codec(std::string_view name);
-std::string codec_names();  // "f32, f16, ..."
-
 // A codec and, where it needs scales, what one of them covers. Names: "f16"; "fp8:head", "fp8:group32" (a scale for
-// each 32 dims); "fp8" alone is fp8:token_head.
-struct KvFormat {
+// each 32 dims); "fp8" alone is fp8:token_head, "q4" too has a scale of each token and head.
+struct KvSideFormat {
   int32_t codec = FOVEA_CODEC_F16;
   int32_t scale_kind = FOVEA_SCALE_NONE;
   int32_t scale_group = 0;  // dims of a scale of kind group
 
   std::string name() const;
+  bool is_grid() const { return codec >= FOVEA_CODEC_I8 && codec <= FOVEA_CODEC_Q2; }
   // Scales of the kinds tensor and head do not come from the vectors that are stored: the owner of the cache gives
   // them.
   bool has_given_scales() const { return scale_kind == FOVEA_SCALE_TENSOR || scale_kind == FOVEA_SCALE_HEAD; }
+  bool operator==(const KvSideFormat&) const = default;
+};
+
+// How K and V are stored. Names: of one side for both, "q6/q4" for K and V, or a preset: "turbo4".
+struct KvFormat {
+  KvSideFormat k, v;
+
+  std::string name() const;
+  bool has_given_scales() const { return k.has_given_scales() || v.has_given_scales(); }
+  bool in_library_records() const { return k.is_grid() || v.is_grid(); }
 };
 KvFormat parse_kv_format(std::string_view name);  // unknown: Error that lists the names
 std::string kv_format_names();
@@ -52,7 +59,7 @@ class KvCache {
 
   const Shape& shape() const { return shape_; }
   Kv layer(int64_t index) const;  // streams and sizes; page table and lengths are the caller's
-  int64_t bytes() const { return shape_.layers * shape_.pages * record_bytes_; }
+  int64_t bytes() const { return shape_.layers * layer_bytes_; }
   double bytes_per_token() const;
 
   // Of an f32 cache: the largest magnitudes of K and V in its first pages, which hold `tokens` tokens.
@@ -66,12 +73,15 @@ class KvCache {
     int64_t data = 0, scale = 0;  // where they start in a record, bytes
     std::vector<float> given;     // [layers, kv heads] or, of kind tensor, [layers]
   };
+  void place_sides();
   void give_scales(KvScales scales);
-  KvSide side_of(const Side& side, int64_t layer) const;
+  void point(const Side& side, int64_t layer, KvSide& out) const;
+  Kv store() const;  // dims, sizes, codecs and scale kinds
 
   Shape shape_;
   Side k_, v_;
-  int64_t record_bytes_ = 0;
+  int64_t record_bytes_ = 0;  // of a page of a layer
+  int64_t layer_bytes_ = 0;
   std::unique_ptr<std::byte, void (*)(void*)> memory_;
 };
 

@@ -200,7 +200,10 @@ PerplexityResult Measurement::operator()() {
   KvScales scales;
   for (const KvFormat& format : options_.formats) {
     if (format.has_given_scales() && scales.k.empty()) scales = calibrate();
-    lanes_.emplace_back(context_, model_, format, chunks_, options_, format.has_given_scales() ? scales : KvScales());
+    KvScales given;
+    if (format.k.has_given_scales()) given.k = scales.k;
+    if (format.v.has_given_scales()) given.v = scales.v;
+    lanes_.emplace_back(context_, model_, format, chunks_, options_, std::move(given));
   }
   const int64_t total = chunks_.count * (chunks_.tokens - 1);
   int64_t done = 0;

@@ -123,6 +123,14 @@ inline KvStream stream(const Tensor& t) {
   return {t.data, t.stride[0] * bytes, t.stride[1] * bytes, t.stride[2] * bytes};
 }
 
+// Lays out a pool of records: streams and record_version of `kv`. Returns its bytes; without `records` these alone
+// count.
+inline int64_t lay_out_records(Kv& kv, void* records = nullptr) {
+  int64_t bytes = 0;
+  detail::check(fovea_kv_record(&kv, records, &bytes));
+  return bytes;
+}
+
 class Context;
 
 // An immutable plan of one operation: see fovea_plan_run.

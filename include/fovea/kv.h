@@ -37,7 +37,8 @@ typedef struct fovea_kv_stream {
 
 /* One side (K or V) of a cache: the stored elements and their scales. x = stored * scale.
  * Scale address: as above with the strides of `scale`; kind tensor uses only base, kind head only base and head_stride;
- * kind group adds (dim / scale_group) * size of scale_dtype. A kind of none with fp8 is refused. */
+ * kind group adds (dim / scale_group) * size of scale_dtype. A kind of none with fp8 is refused; codecs i8 to q2 have
+ * kind token_head, f16 or f32, and lie in records. */
 typedef struct fovea_kv_side {
   int32_t codec FOVEA_DEFAULT(0);       /* fovea_codec */
   int32_t scale_kind FOVEA_DEFAULT(0);  /* fovea_scale_kind */
@@ -70,9 +71,9 @@ typedef struct fovea_kv {
   fovea_tensor starts
       FOVEA_DEFAULT({}); /* [batch] optional: keys before it are not visible (left padding, dropped pages) */
   fovea_tensor cu_seqlens_kv FOVEA_DEFAULT({}); /* [batch + 1] */
-  int32_t record_version FOVEA_DEFAULT(0);      /* 0 = plain strides; no other version exists yet */
+  int32_t record_version FOVEA_DEFAULT(0);      /* 0 = plain strides; 1 = records, as fovea_kv_record lays them */
   /* For rotated and foreign codecs, per layer: refused by every codec that has no use for them. */
-  float prescale FOVEA_DEFAULT(1.0f);      /* power of two on stored scales */
+  float prescale FOVEA_DEFAULT(1.0f);      /* of codecs i8 to q2: power of two; scale = stored * prescale */
   fovea_tensor rotation FOVEA_DEFAULT({}); /* f32 [kv heads, d_k, d_k] dense rotation of K */
   fovea_tensor k_offset FOVEA_DEFAULT({}); /* f32 [kv heads, d_k] subtracted from K before encoding */
   fovea_tensor codebook FOVEA_DEFAULT({}); /* f32 [2^bits] */
@@ -85,6 +86,13 @@ typedef struct fovea_kv {
 } fovea_kv;
 
 FOVEA_API void fovea_kv_init(fovea_kv* kv);
+
+/* Lays out a pool of records (docs/kv-formats.md), one for each page and head, those of a page side by side: fills the
+ * strides of the streams in `kv` and, where `records` is not null, their bases, and sets record_version. kv has heads,
+ * dims, pages, page_size (16, 32, 64 or 128), codecs, scale kinds and types, d_rope and rope_dtype. Scales of a token
+ * and head are part of the record; those of kinds tensor and head stay the caller's. `records` lies at a multiple of
+ * 128 bytes. `bytes`, where not null, receives the size of the pool. */
+FOVEA_API fovea_status fovea_kv_record(fovea_kv* kv, void* records, int64_t* bytes);
 
 FOVEA_EXTERN_C_END
 

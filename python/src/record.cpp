@@ -63,17 +63,19 @@ bool is_list(nb::handle value) {
   return nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value);
 }
 
-// The codec that stores the element type, found in its table.
+// The codec that stores the element type. Bytes of codes are those of several, in records.
 int32_t codec_of(int32_t dtype) {
-  switch (dtype) {
-#define FOVEA_CODEC(name, NAME, value, dtype) \
-  case FOVEA_##dtype:                         \
-    return value;
+  constexpr struct {
+    int32_t codec, dtype;
+  } kCodecs[] = {
+#define FOVEA_CODEC(name, NAME, value, dtype) {value, FOVEA_##dtype},
 #include "fovea/codecs.def"
 #undef FOVEA_CODEC
-    default:
-      return FOVEA_CODEC_NONE;
+  };
+  for (const auto& row : kCodecs) {
+    if (row.dtype == dtype && dtype != FOVEA_U8) return row.codec;
   }
+  return FOVEA_CODEC_NONE;
 }
 
 // A stream over [pages, tokens, heads, ..] or the first of these dims, in bytes.

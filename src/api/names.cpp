@@ -5,6 +5,7 @@
 
 #include "api/context.h"
 #include "fovea/fovea.h"
+#include "ops/kv_record.h"
 
 #define FOVEA_TEXT_(x) #x
 #define FOVEA_TEXT(x) FOVEA_TEXT_(x)
@@ -140,6 +141,9 @@ void fovea_exec_init(fovea_exec* exec) {
 }
 void fovea_kv_init(fovea_kv* kv) {
   init(kv);
+}
+fovea_status fovea_kv_record(fovea_kv* kv, void* records, int64_t* bytes) {
+  return fovea::guarded([&] { return fovea::lay_out_records(kv, records, bytes); });
 }
 void fovea_rope_config_init(fovea_rope_config* config) {
   init(config);

@@ -5,28 +5,12 @@
 #include <limits>
 
 #include "base/struct_size.h"
+#include "ops/kv_record.h"
 #include "ops/view.h"
 
 namespace fovea {
 
 namespace {
-
-// "kv" + ".k" + ".codec" without the heap: names are made on every call, used only in complaints.
-class Field {
- public:
-  Field(const char* a, const char* b, const char* c = "") {
-    size_t n = 0;
-    for (const char* part : {a, b, c}) {
-      for (; *part != '\0' && n + 1 < sizeof text_; ++part) text_[n++] = *part;
-    }
-    text_[n] = '\0';
-  }
-  operator const char*() const { return text_; }
-  operator std::string() const { return text_; }
-
- private:
-  char text_[64];
-};
 
 // a * b for sizes that are not negative, or the largest number there is.
 int64_t saturating_product(int64_t a, int64_t b) {
@@ -152,13 +136,9 @@ Status check_v(const char* name, const fovea_kv& kv, KvSpec& spec) {
   return {};
 }
 
-// Fields that exist for codecs and record versions of other builds.
+// Fields that exist for codecs of other builds.
 Status check_codec_options(const char* name, const fovea_kv& kv) {
-  if (kv.record_version != 0) {
-    return invalid_value(Field(name, ".record_version"), kv.record_version, "must be 0: no record format exists yet");
-  }
   const char* why = "no codec of this version has a use for it";
-  if (kv.prescale != 1.0f) return invalid_value(Field(name, ".prescale"), format_float(kv.prescale), why);
   FOVEA_TRY(check_absent(Field(name, ".rotation"), kv.rotation, why));
   FOVEA_TRY(check_absent(Field(name, ".k_offset"), kv.k_offset, why));
   FOVEA_TRY(check_absent(Field(name, ".codebook"), kv.codebook, why));
@@ -251,7 +231,7 @@ Status bind_side(const char* name, const fovea_kv_side& side, const KvSideSpec& 
 
 }  // namespace
 
-Status check_kv_store(const char* name, const fovea_kv* kv, KvSpec& spec) {
+Status check_kv_parts(const char* name, const fovea_kv* kv, KvSpec& spec) {
   FOVEA_TRY(check_struct(name, kv));
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   FOVEA_TRY(check_range(Field(name, ".heads"), kv->heads, 1, kMost));
@@ -272,6 +252,11 @@ Status check_kv_store(const char* name, const fovea_kv* kv, KvSpec& spec) {
   FOVEA_TRY(check_side(Field(name, ".k"), *kv, kv->k, kv->d_k - kv->d_rope, spec.k));
   FOVEA_TRY(check_v(name, *kv, spec));
   return check_codec_options(name, *kv);
+}
+
+Status check_kv_store(const char* name, const fovea_kv* kv, KvSpec& spec) {
+  FOVEA_TRY(check_kv_parts(name, kv, spec));
+  return check_kv_records(name, *kv, spec);
 }
 
 Status check_kv_sequences(const char* name, const fovea_kv& kv, int64_t batch, Place place, KvSpec& spec) {

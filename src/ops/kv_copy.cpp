@@ -29,6 +29,10 @@ Status check_same_store(const KvSpec& dst, const KvSpec& src) {
   FOVEA_TRY(check_same("v_in_k", dst.v_in_k, src.v_in_k));
   FOVEA_TRY(check_same("d_rope", dst.d_rope, src.d_rope));
   FOVEA_TRY(check_same("rope_dtype", static_cast<int>(dst.rope_dtype), static_cast<int>(src.rope_dtype)));
+  FOVEA_TRY(check_same("record_version", dst.record_version, src.record_version));
+  if (dst.prescale != src.prescale) {
+    return invalid_value("dst.prescale", format_float(dst.prescale), "must be src.prescale");
+  }
   FOVEA_TRY(check_same_side("k", dst.k, src.k));
   return check_same_side("v", dst.v, src.v);
 }
@@ -38,9 +42,13 @@ void add_stream(KvCopyArgs& args, const KvStream& src, const KvStream& dst, int6
 }
 
 // The elements of one side and, where each token has scales of its own, those.
-void add_side(KvCopyArgs& args, const KvSideSpec& side, int64_t dims, const KvStream& src, const KvStream& dst,
+void add_side(KvCopyArgs& args, const KvSideSpec& side, int dims, const KvStream& src, const KvStream& dst,
               const KvStream& src_scale, const KvStream& dst_scale) {
-  add_stream(args, src, dst, dims * dtype_block_bytes(codec_dtype(side.codec)));
+  const KvSpec& kv = args.spec.kv;
+  add_stream(args, src, dst, kv_row_bytes(side, dims, 0));
+  if (const int second = kv_row_bytes(side, dims, 1); second > 0) {
+    add_stream(args, kv_second_plane(kv, side, src, dims), kv_second_plane(kv, side, dst, dims), second);
+  }
   const int64_t scale_bytes = dtype_block_bytes(side.scale_dtype);
   if (side.scale_kind == ScaleKind::token_head) add_stream(args, src_scale, dst_scale, scale_bytes);
   if (side.scale_kind == ScaleKind::group) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "plan/kv_side.h"
+
 namespace fovea {
 
 namespace {
@@ -52,6 +54,8 @@ bool is_16bit(Dtype t) {
 
 // The 16-bit type of both products' operands: Q's, or where Q is f32 or e4m3 the cache's, or f16.
 Status operand_kind(const AttentionSpec& spec, const Family& family, Dtype& kind) {
+  FOVEA_TRY(check_codec_on_cuda("attention", "kv.k", spec.kv[0].k));
+  FOVEA_TRY(check_codec_on_cuda("attention", "kv.v", spec.kv[0].v));
   const Dtype k = codec_dtype(spec.kv[0].k.codec), v = codec_dtype(spec.kv[0].v.codec);
   kind = is_16bit(spec.q) ? spec.q : is_16bit(k) ? k : is_16bit(v) ? v : Dtype::f16;
   if (!family.bf16) kind = Dtype::f16;

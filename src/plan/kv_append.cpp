@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "plan/kv_side.h"
 #include "plan/rope.h"
 
 namespace fovea {
@@ -14,10 +15,11 @@ bool computes_scales(const KvSideSpec& side) {
 }
 
 // Scales of the wide codecs would change nothing but the exponent: none is computed for them.
-Status check_side(const char* name, const KvSideSpec& side) {
-  if (!computes_scales(side) || side.codec == Codec::fp8) return {};
+Status check_side(const char* name, const KvSideSpec& side, bool on_cuda) {
+  if (on_cuda) FOVEA_TRY(check_codec_on_cuda("kv_append", name, side));
+  if (!computes_scales(side) || side.codec == Codec::fp8 || codec_is_grid(side.codec)) return {};
   return unsupported(std::string(name) + ".scale_kind is " + find_scale_kind(static_cast<int>(side.scale_kind))->name +
-                     ": kv_append computes scales for codec fp8, not for " +
+                     ": kv_append computes scales for codecs fp8 and i8 to q2, not for " +
                      find_codec(static_cast<int>(side.codec))->name);
 }
 
@@ -72,8 +74,8 @@ Status make_plan(const KvAppendSpec& spec, const Caps& caps, KvAppendPlan& plan)
     return unsupported("kv_append: " + std::to_string(std::max<i64_t>(spec.kv.heads, spec.q_heads)) +
                        " heads: at most " + std::to_string(kMostHeads) + " on this device");
   }
-  FOVEA_TRY(check_side("kv.k", spec.kv.k));
-  if (!spec.kv.v_in_k) FOVEA_TRY(check_side("kv.v", spec.kv.v));
+  FOVEA_TRY(check_side("kv.k", spec.kv.k, on_cuda));
+  if (!spec.kv.v_in_k) FOVEA_TRY(check_side("kv.v", spec.kv.v, on_cuda));
   plan.spec = spec;
   plan.kernel = "cpu_tokens";
   if (on_cuda) choose_kernel(caps.arch, plan);

@@ -272,7 +272,7 @@ TEST(Cli, PerplexityFaults) {
   expect_fault({"perplexity", "--model", "m", "--text", folder.path}, "cannot read: Is a directory");
   expect_fault({"perplexity", "--model", folder.path + "/none", "--text", text}, "none: cannot open");
   expect_fault({"perplexity", "--model", "m", "--text", text, "--kv", "f16,f15"},
-               "KV format 'f15' does not exist, allowed are f32, f16, bf16, fp8, fp8:tensor");
+               "KV format 'f15' does not exist, allowed are f32, f16, bf16, fp8, i8, q6, q5, q4, q3, q2, fp8:tensor");
   expect_fault({"perplexity", "--model", "m", "--text", text, "--ctx", "1"}, "--ctx");
   expect_fault({"perplexity", "--model", "m", "--text", text, "--step", "0"}, "--step");
 }

@@ -47,7 +47,7 @@ std::vector<Request> requests(const std::vector<Tokens>& prompts, int64_t max_ne
 
 EngineOptions precise() {
   EngineOptions o;
-  o.codec = FOVEA_CODEC_F32;
+  o.kv = format_of(FOVEA_CODEC_F32);
   o.page_size = 4;
   return o;
 }
@@ -56,7 +56,7 @@ void expect_near_reference(const TinyConfig& config, int32_t codec, double toler
   const Fixture s(config);
   const Tokens prompt = random_tokens(1, 21);
   EngineOptions options = precise();
-  options.codec = codec;
+  options.kv = format_of(codec);
   options.chunk = 8;
   const Trace t = trace(s, options, requests({prompt}, 4));
   Tokens all = prompt;

@@ -37,7 +37,7 @@ template <class Function>
 std::string message_of(Function function) {
   try {
     function();
-  } catch (const Error& e) {
+  } catch (const std::exception& e) {
     return e.what();
   }
   return "";
@@ -203,6 +203,33 @@ TEST(Perplexity, FormatsBesideOthersAreWhatTheyAreAlone) {
   EXPECT_EQ(all.formats[5].cache_bytes_per_token, 2.0 * (128 + 128 + 2 * 10 * 4 + 48) / 5);
 }
 
+// Codes in the library's records, beside formats in records of the engine.
+TEST(Perplexity, CodesCostTheirBitsAndNoMore) {
+  const TinyEngine e(TinyConfig{.hidden = 64, .heads = 4, .kv_heads = 2, .d = 32});
+  const std::vector<Token> text = random_tokens(9, 120);
+  PerplexityOptions o =
+      options({"f32", "i8", "turbo8i", "turbo6", "turbo4", "turbo3s", "turbo2", "turbo8", "bf16/q6", "fp8"}, 40);
+  o.page_size = 64;
+  const PerplexityResult r = measure(e, text, o);
+  // Of K and V of 2 layers and 2 heads, with a scale of 16 bits each; turbo8's of K are the model's.
+  const double bytes[] = {4 * 2 * 128, 4 * 2 * 34, 4 * (34 + 18), 4 * (26 + 18), 4 * 2 * 18,
+                          4 * 2 * 14,  4 * 2 * 10, 4 * (32 + 18), 4 * (64 + 26), 4 * 2 * 36};
+  for (size_t i = 0; i < r.formats.size(); ++i) {
+    const FormatPerplexity& f = r.formats[i];
+    EXPECT_EQ(f.cache_bytes_per_token, bytes[i]) << f.format.name();
+    if (i == 0) continue;
+    EXPECT_GT(f.scores.kl_mean, 0) << f.format.name();
+    if (i < 2 || i > 6) continue;
+    EXPECT_GT(f.scores.kl_mean, r.formats[i - 1].scores.kl_mean) << f.format.name();
+  }
+  const double fp8 = r.formats[9].scores.kl_mean;
+  EXPECT_LT(r.formats[1].scores.kl_mean, fp8 / 10);
+  EXPECT_LT(r.formats[8].scores.kl_mean, fp8);
+  PerplexityOptions small = options({"turbo4"}, 40);
+  small.page_size = 5;
+  EXPECT_EQ(message_of([&] { measure(e, text, small); }), "kv.page_size is 5: must be 16, 32, 64 or 128 in records");
+}
+
 TEST(Perplexity, InterruptGivesWhatWasDone) {
   const TinyEngine e;
   const std::vector<Token> text = random_tokens(7, 64);
@@ -264,16 +291,22 @@ TEST(Perplexity, RealModelIsThatOfTheF64Model) {
 }
 
 TEST(KvFormat, NamesAreReadAndWritten) {
-  for (const char* name : {"f32", "f16", "bf16", "fp8:tensor", "fp8:head", "fp8:token_head", "fp8:group32"}) {
+  for (const char* name : {"f32",    "f16",     "bf16",   "fp8:tensor", "fp8:head", "fp8:token_head",   "fp8:group32",
+                           "i8",     "q6",      "q5",     "turbo8",     "turbo8i",  "turbo6",           "turbo4",
+                           "turbo3", "turbo3s", "turbo2", "q6/q3",      "bf16/q4",  "fp8:token_head/q4"}) {
     EXPECT_EQ(parse_kv_format(name).name(), name);
   }
   EXPECT_EQ(parse_kv_format("fp8").name(), "fp8:token_head");
-  for (const char* name :
-       {"", "f15", "fp8:", "fp8:none", "fp8:group", "fp8:group0", "fp8:group-4", "fp8:group4x", "f16:head"}) {
-    EXPECT_EQ(message_of([&] { parse_kv_format(name); }),
-              "KV format '" + std::string(name) +
-                  "' does not exist, allowed are f32, f16, bf16, fp8, fp8:tensor, fp8:head, fp8:token_head, "
-                  "fp8:groupN (N dims)");
+  EXPECT_EQ(parse_kv_format("q4/q4").name(), "turbo4");
+  EXPECT_EQ(parse_kv_format("q4").name(), "turbo4");
+  for (const char* name : {"", "f15", "fp8:", "fp8:none", "fp8:group", "fp8:group0", "fp8:group-4", "fp8:group4x",
+                           "f16:head", "q4:head", "q4/", "/q4", "q4/q4/q4", "turbo4/q4", "turbo5"}) {
+    EXPECT_EQ(
+        message_of([&] { parse_kv_format(name); }),
+        "KV format '" + std::string(name) +
+            "' does not exist, allowed are f32, f16, bf16, fp8, i8, q6, q5, q4, q3, q2, fp8:tensor, fp8:head, "
+            "fp8:token_head, fp8:groupN (N dims), turbo8, turbo8i, turbo6, turbo4, turbo3, turbo3s, turbo2, K/V of "
+            "two of these that are no preset");
   }
 }
 
@@ -281,7 +314,7 @@ TEST(KvFormat, GivenScalesMustFit) {
   const KvCache::Shape shape{
       .format = parse_kv_format("fp8:head"), .layers = 2, .kv_heads = 3, .d_k = 8, .d_v = 8, .pages = 1};
   EXPECT_EQ(message_of([&] { KvCache cache(shape); }),
-            "KV format fp8:head takes 6 scales of K and of V, given are 0 and 0");
+            "KV format fp8:head takes 6 scales of K and 6 of V, given are 0 and 0");
   const KvCache cache(shape, {{1, 2, 3, 4, 5, 6}, {7, 8, 9, 10, 11, 12}});
   const Kv kv = cache.layer(1);
   EXPECT_EQ(static_cast<const float*>(kv.k.scale.base)[2], 6);

@@ -140,7 +140,7 @@ void answers_stay_near_those_of_the_file(int32_t type, double most) {
   Hooks hooks;
   hooks.on_logits = [&](size_t, std::span<const float> row) { logits.assign(row.begin(), row.end()); };
   EngineOptions options;
-  options.codec = FOVEA_CODEC_F32;
+  options.kv = format_of(FOVEA_CODEC_F32);
   const std::vector<Request> requests = {{prompt, 1, {}}};
   Engine(context, model, tokenizer, options).run(requests, hooks);
   const std::vector<double> want = tiny.logits({prompt.begin(), prompt.end()});

@@ -113,7 +113,7 @@ TEST(RealModel, FirstLogitsAndGreedyTextAreThoseOfTheF64Model) {
   const Loaded& l = loaded();
   for (const auto& [codec, tolerance] : {std::pair{FOVEA_CODEC_F32, 2e-4}, std::pair{FOVEA_CODEC_F16, 2e-2}}) {
     EngineOptions options;
-    options.codec = codec;
+    options.kv = format_of(codec);
     std::vector<std::vector<float>> first(std::size(kExpected));
     Hooks hooks;
     hooks.on_logits = [&](size_t request, std::span<const float> row) {

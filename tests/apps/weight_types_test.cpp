@@ -50,7 +50,7 @@ std::vector<float> logits(const test::TinyModel& tiny, const test::GgufWriter& w
   Hooks hooks;
   hooks.on_logits = [&](size_t, std::span<const float> row) { all.insert(all.end(), row.begin(), row.end()); };
   EngineOptions options;
-  options.codec = FOVEA_CODEC_F32;
+  options.kv = format_of(FOVEA_CODEC_F32);
   const std::vector<Request> requests = {{{5, 17, 40, 90, 3}, 3, {}}};
   Engine(s.context, s.model, s.tokenizer, options).run(requests, hooks);
   return all;

@@ -19,6 +19,9 @@ void RotateByVectors(const Rotation& r, bool back, float* x) {
 float EncodeByVectors(Grid g, const float* y, int dims, u8_t* codes, bool* finite) {
   return EncodeVector(g, y, dims, codes, *finite);
 }
+void PackByVectors(Grid g, const u8_t* codes, int dims, const PlaneRows& to) {
+  PackCodes(g, codes, dims, to);
+}
 void LevelsByVectors(Grid g, const PlaneRows& rows, int dims, float* to) {
   WithGrid(g, [&](auto grid) HWY_ATTR {
     const F32Tag d;
@@ -50,6 +53,7 @@ namespace fovea::cpu {
 HWY_EXPORT(RotateByVectors);
 HWY_EXPORT(EncodeByVectors);
 HWY_EXPORT(LevelsByVectors);
+HWY_EXPORT(PackByVectors);
 
 namespace {
 
@@ -146,6 +150,12 @@ TEST(GridVectors, LevelsAreThoseOfTheCodes) {
         test::Guarded high(static_cast<size_t>(std::max(4, plane_row_bytes(planes.bits[1], r.d))));
         const PlaneRows rows{{reinterpret_cast<u8_t*>(low.data()), reinterpret_cast<u8_t*>(high.data())}};
         pack_codes(g, codes.data(), r.d, rows);
+        const std::vector<std::byte> low_rule = low.copy(), high_rule = high.copy();
+        low.fill(0x5A);
+        if (planes.bits[1] > 0) high.fill(0x5A);
+        FOVEA_CPU_KERNEL(isa, PackByVectors)(g, codes.data(), r.d, rows);
+        ASSERT_EQ(low.copy(), low_rule) << grid_row(g).name << ' ' << r.d;
+        ASSERT_EQ(high.copy(), high_rule) << grid_row(g).name << ' ' << r.d;
         std::vector<float> got(codes.size());
         FOVEA_CPU_KERNEL(isa, LevelsByVectors)(g, rows, r.d, got.data());
         for (size_t i = 0; i < codes.size(); ++i) {

@@ -290,7 +290,7 @@ const std::vector<Mistake>& mistakes() {
        [](Wrong& w) { w.kv.rope_dtype = FOVEA_F16; },
        {"rope_dtype"},
        FOVEA_OK},
-      {"record version 1", Base::any, [](Wrong& w) { w.kv.record_version = 1; }, {"record_version", "1"}, FOVEA_OK},
+      {"record version 2", Base::any, [](Wrong& w) { w.kv.record_version = 2; }, {"record_version", "2"}, FOVEA_OK},
       {"prescale", Base::any, [](Wrong& w) { w.kv.prescale = 2; }, {"prescale"}, FOVEA_OK},
       {"rotation",
        Base::ragged,

@@ -426,6 +426,16 @@ class Builder {
     s.scale_group = static_cast<int32_t>(in_.range(1, dims));
     strides(kv, s.scale, (dims + s.scale_group - 1) / s.scale_group * scale);
   }
+  // Codes on both sides, in records.
+  void codes(fovea_kv& kv) {
+    for (fovea_kv_side* s : {&kv.k, &kv.v}) {
+      *s = {};
+      s->codec = static_cast<int32_t>(in_.range(FOVEA_CODEC_I8, FOVEA_CODEC_Q2));
+      s->scale_kind = FOVEA_SCALE_TOKEN_HEAD;
+      s->scale_dtype = in_.pick<int32_t>({FOVEA_F16, FOVEA_F32});
+    }
+    fovea_kv_record(&kv, nullptr, nullptr);
+  }
   void strides(const fovea_kv& kv, fovea_kv_stream& s, int64_t vector) {
     const bool hnd = in_.chance(96);
     s.token_stride = hnd ? vector : vector * kv.heads;
@@ -452,6 +462,9 @@ class Builder {
       if (kv.d_rope != 0) strides(kv, kv.k_rope, kv.d_rope * 2);
       side(kv, kv.k, kv.d_k - kv.d_rope);
       if (!kv.v_in_k) side(kv, kv.v, kv.d_v);
+      const auto turns = [](int64_t d) { return d == 32 || d == 48; };
+      const bool may = kind < 2 && kv.page_size == 16 && !kv.v_in_k && turns(kv.d_k - kv.d_rope) && turns(kv.d_v);
+      if (may && in_.chance(160)) codes(kv);
     }
     for (fovea_tensor* t : {&kv.page_table, &kv.v_page_table, &kv.page_indptr, &kv.kv_lens, &kv.starts,
                             &kv.cu_seqlens_kv, &kv.rotation, &kv.k_offset, &kv.codebook, &kv.signs}) {

@@ -214,8 +214,34 @@ void Call::take_stream(fovea_kv_stream& s, const fovea_kv& kv, Wide vector_bytes
   }
 }
 
+// A pool as fovea_kv_record lays it out; other strides of records have no memory.
+void Call::take_records(const NamedCache& cache) {
+  constexpr int64_t kAlign = 128;
+  fovea_kv& kv = *cache.kv;
+  fovea_kv laid = kv;
+  int64_t bytes = 0;
+  const auto same = [](const fovea_kv_stream& a, const fovea_kv_stream& b) {
+    return a.page_stride == b.page_stride && a.token_stride == b.token_stride && a.head_stride == b.head_stride;
+  };
+  for (fovea_kv_stream* s : {&kv.k.data, &kv.k.scale, &kv.v.data, &kv.v.scale, &kv.k_rope}) s->base = nullptr;
+  const bool fits = fovea_kv_record(&laid, nullptr, &bytes) == FOVEA_OK && same(laid.k.data, kv.k.data) &&
+                    same(laid.k.scale, kv.k.scale) && same(laid.v.data, kv.v.data) && same(laid.v.scale, kv.v.scale) &&
+                    same(laid.k_rope, kv.k_rope);
+  Block* b = fits && bytes > 0 ? block(static_cast<Wide>(bytes) + kAlign) : nullptr;
+  if (b == nullptr) {
+    lacking_ += " records";
+    return;
+  }
+  std::byte* at = b->memory.get();
+  at += (kAlign - reinterpret_cast<uintptr_t>(at) % kAlign) % kAlign;
+  fovea_kv_record(&kv, at, nullptr);
+  if (cache.access == Access::write) mark(*b, at, bytes);
+}
+
 void Call::take(const NamedCache& cache) {
   fovea_kv& kv = *cache.kv;
+  const auto coded = [](const fovea_kv_side& s) { return s.codec >= FOVEA_CODEC_I8 && s.codec <= FOVEA_CODEC_Q2; };
+  if (coded(kv.k) || coded(kv.v)) return take_records(cache);
   const auto side = [&](fovea_kv_side& s, Wide dims, bool given) {
     const int64_t element = s.codec == FOVEA_CODEC_F32 ? 4 : s.codec == FOVEA_CODEC_FP8 ? 1 : 2;
     take_stream(s.data, kv, dims * element, cache.access, given && s.codec != 0);

@@ -79,6 +79,7 @@ class Call {
   void take_memory();
   void take(Named& named);
   void take(const NamedCache& cache);
+  void take_records(const NamedCache& cache);
   void take_stream(fovea_kv_stream& s, const fovea_kv& kv, Wide vector_bytes, Access access, bool given);
   Block* block(Wide bytes);
   void fill(Block& b, Named& named, const std::byte* first);

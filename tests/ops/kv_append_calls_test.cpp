@@ -66,7 +66,7 @@ TEST(KvAppend, RefusesByName) {
   kv.v.scale_kind = FOVEA_SCALE_TOKEN_HEAD;
   kv.v.scale_dtype = FOVEA_F32;
   EXPECT_EQ(message([&](P& p) { p.kv = &kv; }),
-            "kv.v.scale_kind is token_head: kv_append computes scales for codec fp8, not for bf16");
+            "kv.v.scale_kind is token_head: kv_append computes scales for codecs fp8 and i8 to q2, not for bf16");
   const TensorBox wide(FOVEA_F32, {2, 1, 1025});
   EXPECT_EQ(message([&](P& p) { p.q = p.q_out = wide; }), "q.shape[2] is 1025: must be 1 to 1024");
   f.positions.set(1, -1);

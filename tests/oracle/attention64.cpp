@@ -25,7 +25,8 @@ double number_at(const fovea_tensor& t, int64_t i) {
 // The type of the matrix products' operands: 16-bit Q never goes through e4m3, f32 Q follows the KV: K, or V where K is
 // e4m3 and V has 16 bits.
 int32_t operand_type(const fovea_attention_params& p) {
-  const int32_t k = codec_dtype(p.kv[0].k.codec), v = p.kv[0].v_in_k ? k : codec_dtype(p.kv[0].v.codec);
+  const auto type = [](int32_t codec) { return grid_of(codec) != nullptr ? int32_t{FOVEA_E4M3} : codec_dtype(codec); };
+  const int32_t k = type(p.kv[0].k.codec), v = p.kv[0].v_in_k ? k : type(p.kv[0].v.codec);
   const int32_t kv = k == FOVEA_E4M3 && (v == FOVEA_F16 || v == FOVEA_BF16) ? v : k;
   if (p.q.dtype == FOVEA_F16 || p.q.dtype == FOVEA_BF16) return p.q.dtype;
   if (p.q.dtype == FOVEA_E4M3) return kv == FOVEA_F32 ? FOVEA_F16 : kv;
@@ -55,9 +56,16 @@ double unit_roundoff(int32_t dtype) {
 
 // One sequence's decoded keys and values of one kv head; only visible keys are ever read.
 struct Tokens {
-  std::vector<double> k, v;
+  std::vector<double> k, v, v_size;
+  std::vector<double> k_norm;  // of rotated keys, else 0
   std::vector<bool> read;
 };
+
+double norm(const std::vector<double>& x) {
+  double squares = 0;
+  for (const double e : x) squares += e * e;
+  return std::sqrt(squares);
+}
 
 struct Row {
   std::vector<int64_t> keys;    // visible, ascending
@@ -87,10 +95,17 @@ void read_key(const Problem& a, Tokens& tokens, int64_t kv_head, int64_t j) {
   const fovea_kv& kv = a.p.kv[key.segment];
   const Slot k_slot = kv_slot(kv, a.b, key.token, false);
   const Slot v_slot = kv.v_in_k ? k_slot : kv_slot(kv, a.b, key.token, true);
-  for (int64_t d = 0; d < a.d_k; ++d)
-    tokens.k[at * static_cast<size_t>(a.d_k) + static_cast<size_t>(d)] = k_at(kv, k_slot, kv_head, d);
-  for (int64_t d = 0; d < a.d_v; ++d)
-    tokens.v[at * static_cast<size_t>(a.d_v) + static_cast<size_t>(d)] = v_at(kv, v_slot, kv_head, d);
+  const std::vector<double> k = k_vector(kv, k_slot, kv_head), v = v_vector(kv, v_slot, kv_head);
+  std::copy(k.begin(), k.end(), tokens.k.begin() + j * a.d_k);
+  std::copy(v.begin(), v.end(), tokens.v.begin() + j * a.d_v);
+  // What roundings are relative to: of rotated vectors any element's size may reach any other.
+  const bool mixed_v = grid_of(kv.v_in_k ? kv.k.codec : kv.v.codec) != nullptr;
+  const double mean = mixed_v ? norm(v) / std::sqrt(static_cast<double>(a.d_v)) : 0;
+  for (int64_t d = 0; d < a.d_v; ++d) {
+    tokens.v_size[at * static_cast<size_t>(a.d_v) + static_cast<size_t>(d)] =
+        std::fabs(v[static_cast<size_t>(d)]) + mean;
+  }
+  tokens.k_norm[at] = grid_of(kv.k.codec) != nullptr ? norm(k) : 0;
 }
 
 Row logits_of(const Problem& a, const Tokens& tokens, const std::vector<int64_t>& keys, int64_t i, int64_t h) {
@@ -118,6 +133,7 @@ Row logits_of(const Problem& a, const Tokens& tokens, const std::vector<int64_t>
       size += std::fabs(q[d] * k[d]);
       dot32 += q32[d] * static_cast<float>(k[d]);
     }
+    size += tokens.k_norm[static_cast<size_t>(j)] * norm(q);
     double x = a.scale * dot;
     float x32 = static_cast<float>(a.scale * q_scale) * dot32;
     if (cap > 0) {
@@ -192,11 +208,11 @@ void bound_row(const Problem& a, const Tokens& tokens, const Row& row, int64_t a
   double moved = 0;
   for (size_t n = 0; n < row.keys.size(); ++n) {
     const double w = std::exp(row.logits[n] - r.lse[static_cast<size_t>(at)]);
-    const double* v = tokens.v.data() + row.keys[n] * a.d_v;
+    const double *v = tokens.v.data() + row.keys[n] * a.d_v, *size = tokens.v_size.data() + row.keys[n] * a.d_v;
     const double shift = (4 * kU32 + u * u) * row.weight[n];
     moved += w * shift;
     for (size_t d = 0; d < d_v; ++d) {
-      bound[d] += w * (kU32 * std::sqrt(len) * std::fabs(v[d]) + shift * std::fabs(v[d] - out[d]));
+      bound[d] += w * (kU32 * std::sqrt(len) * size[d] + shift * std::fabs(v[d] - out[d]));
     }
   }
   double& lse_bound = r.lse_bound[static_cast<size_t>(at)];
@@ -229,8 +245,9 @@ void attend_sequence(const Problem& a, Attention64& r) {
     }
   }
   for (int64_t g = 0; g < kv_heads; ++g) {
-    Tokens tokens{std::vector<double>(len * static_cast<size_t>(a.d_k)),
-                  std::vector<double>(len * static_cast<size_t>(a.d_v)), std::vector<bool>(len)};
+    Tokens tokens{
+        std::vector<double>(len * static_cast<size_t>(a.d_k)), std::vector<double>(len * static_cast<size_t>(a.d_v)),
+        std::vector<double>(len * static_cast<size_t>(a.d_v)), std::vector<double>(len), std::vector<bool>(len)};
     for (const auto& row : keys) {
       for (int64_t j : row) read_key(a, tokens, g, j);
     }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "fovea/fovea.h"
 
@@ -27,10 +28,21 @@ Slot kv_slot(const fovea_kv& kv, int64_t b, int64_t t, bool of_v);
 std::byte* kv_address(const fovea_kv_stream& stream, Slot slot, int64_t head);
 std::byte* scale_address(const fovea_kv_side& side, Slot slot, int64_t head, int64_t dim);
 int32_t codec_dtype(int32_t codec);
+const char* grid_of(int32_t codec);  // "q4": codes of rotated vectors in records; null for other codecs
 
 // Decoded elements: stored * scale.
 double side_at(const fovea_kv_side& side, Slot slot, int64_t head, int64_t dim);
 double k_at(const fovea_kv& kv, Slot slot, int64_t head, int64_t dim);
 double v_at(const fovea_kv& kv, Slot slot, int64_t head, int64_t dim);
+// Whole vectors, of every codec. side: kv.k or kv.v; dims: without the rope part.
+std::vector<double> vector_at(const fovea_kv& kv, const fovea_kv_side& side, Slot slot, int64_t head, int64_t dims);
+std::vector<double> k_vector(const fovea_kv& kv, Slot slot, int64_t head);
+std::vector<double> v_vector(const fovea_kv& kv, Slot slot, int64_t head);
+// Encodes a vector of a grid by the rule in fp64.
+void write_vector(const fovea_kv& kv, const fovea_kv_side& side, Slot slot, int64_t head, const double* x,
+                  int64_t dims);
+// Bytes of a row in a plane (0 or 1) of a grid, and where the row lies.
+int64_t plane_bytes(int32_t codec, int plane, int64_t dims);
+std::byte* plane_row(const fovea_kv& kv, const fovea_kv_side& side, Slot slot, int64_t head, int plane, int64_t dims);
 
 }  // namespace fovea::oracle

@@ -66,7 +66,8 @@ TEST(KvAppendPlan, OnCudaWideWhereDimsDivide) {
 TEST(KvAppendPlan, RefusesOnEveryDeviceWhatTheCpuRefuses) {
   KvAppendSpec spec = spec_of(128, 128, RopeStyle::neox, 128);
   spec.kv.k = {Codec::f16, ScaleKind::token_head, Dtype::f32, 0};
-  EXPECT_EQ(kernel_of(spec), "kv.k.scale_kind is token_head: kv_append computes scales for codec fp8, not for f16");
+  EXPECT_EQ(kernel_of(spec),
+            "kv.k.scale_kind is token_head: kv_append computes scales for codecs fp8 and i8 to q2, not for f16");
   spec = spec_of(128, 128, RopeStyle::neox, 128);
   spec.kv.heads = (1 << 20) + 1;
   EXPECT_EQ(kernel_of(spec), "kv_append: 1048577 heads: at most 1048576 on this device");

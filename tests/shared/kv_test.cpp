@@ -121,10 +121,11 @@ TEST(KvChecks, NameTheFieldAndItsValue) {
             "kv.k.data.token_stride is 33: must be a multiple of the element's 2 bytes");
   EXPECT_EQ(message([](fovea_kv& kv) { kv.v.codec = FOVEA_CODEC_FP8; }),
             "kv.v.scale_kind is none: codec fp8 needs a scale (a tensor scale of 1 is explicit)");
+  EXPECT_EQ(message([](fovea_kv& kv) { kv.record_version = 2; }),
+            "kv.record_version is 2: must be 0 or 1: records of other versions cannot be read");
   EXPECT_EQ(message([](fovea_kv& kv) { kv.record_version = 1; }),
-            "kv.record_version is 1: must be 0: no record format exists yet");
-  EXPECT_EQ(message([](fovea_kv& kv) { kv.prescale = 2; }),
-            "kv.prescale is 2: no codec of this version has a use for it");
+            "kv.page_size is 3: must be 16, 32, 64 or 128 in records");
+  EXPECT_EQ(message([](fovea_kv& kv) { kv.prescale = 2; }), "kv.prescale is 2: only codecs i8 to q2 have it");
   EXPECT_EQ(message([](fovea_kv& kv) { kv.v_in_k = 1; }), "kv.v.codec is 3: V is part of K (v_in_k)");
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 #include "oracle/kv64.h"
 #include "oracle/numbers.h"
@@ -151,7 +152,21 @@ void KvCache::make_scales(Rng& rng, const SideSpec& side, fovea_kv_side& out, bo
   out.scale = {buffer(kv_.pages * kv_.page_size * token), kv_.page_size * token, token, head};
 }
 
+bool KvCache::in_records() const {
+  return oracle::grid_of(spec_.k.codec) != nullptr || (!spec_.v_in_k && oracle::grid_of(spec_.v.codec) != nullptr);
+}
+
+void KvCache::make_records(Rng& rng) {
+  kv_.prescale = spec_.prescale;
+  make_scales(rng, spec_.k, kv_.k, false);
+  if (!spec_.v_in_k) make_scales(rng, spec_.v, kv_.v, false);
+  int64_t bytes = 0;
+  if (fovea_kv_record(&kv_, nullptr, &bytes) != FOVEA_OK) throw std::runtime_error(fovea_last_error());
+  fovea_kv_record(&kv_, buffer(bytes), nullptr);
+}
+
 void KvCache::make_streams(Rng& rng) {
+  if (in_records()) return make_records(rng);
   const int64_t P = kv_.pages, T = kv_.page_size, H = spec_.heads, pad = spec_.page_pad;
   const int64_t kb = (spec_.d_k - spec_.d_rope) * bytes_of(codec_dtype(spec_.k.codec));
   const int64_t vb = spec_.v_in_k ? 0 : spec_.d_v * bytes_of(codec_dtype(spec_.v.codec));
@@ -244,6 +259,7 @@ void KvCache::make_streams(Rng& rng) {
 void KvCache::write(int64_t b, int64_t t, const std::vector<double>& k, const std::vector<double>& v, Rng& rng) const {
   const auto side = [&](const SideSpec& spec, const fovea_kv_side& out, oracle::Slot slot, const double* x, int64_t h,
                         int64_t dims) {
+    if (oracle::grid_of(out.codec) != nullptr) return oracle::write_vector(kv_, out, slot, h, x, dims);
     const int32_t dtype = codec_dtype(out.codec);
     for (int64_t d = 0; d < dims; ++d) {
       double scale = 1;

@@ -61,6 +61,7 @@ struct KvSpec {
   int32_t shard_world = 1;
   int32_t shard_rank = 0;
   int32_t shard_interleave = 1;
+  float prescale = 1;  // of grids, which lie in records whatever the layout
   Place place = Place::end;
 };
 
@@ -80,7 +81,9 @@ class KvCache {
   TensorBox page_table, v_page_table, page_indptr, kv_lens, starts, cu_seqlens_kv;
 
  private:
+  bool in_records() const;
   void make_streams(Rng& rng);
+  void make_records(Rng& rng);
   void make_scales(Rng& rng, const SideSpec& side, fovea_kv_side& out, bool apart);
   void make_indices(Rng& rng, const Needed& needed);
   std::byte* buffer(int64_t bytes);

@@ -58,6 +58,38 @@ KvSide make_side(const Shape& s, Data& data, int64_t page_size, int64_t pages, i
   return side;
 }
 
+Kv store(const Shape& s, int64_t page_size, int64_t pages) {
+  return {.heads = static_cast<int32_t>(s.kv_heads),
+          .d_k = static_cast<int32_t>(s.head_dim),
+          .d_v = static_cast<int32_t>(s.d_v()),
+          .page_size = static_cast<int32_t>(page_size),
+          .v_in_k = s.v_in_k,
+          .pages = pages};
+}
+
+KvSide coded_side(const Shape& s) {
+  return {.codec = s.codec, .scale_kind = s.kv_scale_kind(), .scale_dtype = FOVEA_F16};
+}
+
+// A pool of records. What the library does not lay out, it refuses by name when it is to read it.
+Kv make_records(const Shape& s, Data& data, int64_t page_size, int64_t pages, Reuse reuse) {
+  constexpr int64_t kAlign = 128;  // of a pool, bytes
+  Kv kv = store(s, page_size, pages);
+  kv.record_version = 1;
+  kv.k = coded_side(s);
+  if (!s.v_in_k) kv.v = coded_side(s);
+  int64_t bytes = 0;
+  if (fovea_kv_record(&kv, nullptr, &bytes) != FOVEA_OK) return kv;
+  // As f16 every scale is an ordinary number; codes are any bits.
+  const auto fill = reuse == Reuse::kCommon ? &Data::common : &Data::random;
+  const Tensor pool = (data.*fill)(FOVEA_F16, {(bytes + kAlign) / 2});
+  if (pool.data == nullptr) return kv;
+  auto* at = static_cast<std::byte*>(pool.data);
+  at += (kAlign - reinterpret_cast<uintptr_t>(at) % kAlign) % kAlign;
+  lay_out_records(kv, at);
+  return kv;
+}
+
 double side_bytes(const Shape& s, int64_t dims) {
   double bytes = bytes_of(element_type(s.codec), static_cast<double>(dims));
   if (s.kv_scale_kind() == FOVEA_SCALE_TOKEN_HEAD) bytes += bytes_of(FOVEA_F32, 1);
@@ -71,18 +103,21 @@ double side_bytes(const Shape& s, int64_t dims) {
 }  // namespace
 
 Kv make_cache(const Shape& s, Data& data, int64_t page_size, int64_t pages, Reuse reuse) {
-  Kv kv{.heads = static_cast<int32_t>(s.kv_heads),
-        .d_k = static_cast<int32_t>(s.head_dim),
-        .d_v = static_cast<int32_t>(s.d_v()),
-        .page_size = static_cast<int32_t>(page_size),
-        .v_in_k = s.v_in_k,
-        .pages = pages};
+  if (s.has_codes()) return make_records(s, data, page_size, pages, reuse);
+  Kv kv = store(s, page_size, pages);
   kv.k = make_side(s, data, page_size, pages, s.head_dim, reuse);
   if (!s.v_in_k) kv.v = make_side(s, data, page_size, pages, s.d_v(), reuse);
   return kv;
 }
 
 double token_bytes(const Shape& s) {
+  if (s.has_codes()) {
+    constexpr int32_t kPage = 128;
+    Kv kv = store(s, kPage, 1);
+    kv.k = kv.v = coded_side(s);
+    int64_t bytes = 0;
+    return fovea_kv_record(&kv, nullptr, &bytes) == FOVEA_OK ? static_cast<double>(bytes) / kPage : 0;
+  }
   return static_cast<double>(s.kv_heads) * (side_bytes(s, s.head_dim) + (s.v_in_k ? 0 : side_bytes(s, s.d_v())));
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "shared/kv/codec.h"
+#include "shared/kv/planes.h"
 #include "shared/kv/shard.h"
 #include "shared/view.h"
 
@@ -29,7 +30,9 @@ struct KvSpec {
   int page_size = 0;  // tokens
   int v_in_k = 0;
   KvSideSpec k;
-  KvSideSpec v;  // k's where v_in_k
+  KvSideSpec v;            // k's where v_in_k
+  int record_version = 0;  // 0: plain strides
+  float prescale = 1;      // on stored scales of grids
   // Only where sequences are read through the cache:
   KvLayout layout = KvLayout::contiguous;
   int has_v_page_table = 0;
@@ -132,6 +135,20 @@ inline i64_t kv_start(const KvView& kv, i64_t b) {
 // The one address of a vector of a head, in bytes.
 inline char* kv_address(const KvStream& s, KvSlot slot, i64_t head) {
   return s.base + slot.page * s.page_stride + slot.offset * s.token_stride + head * s.head_stride;
+}
+
+// Bytes of a vector in its first plane, and in its second; codecs without planes lie in the first.
+constexpr int kv_row_bytes(const KvSideSpec& side, int dims, int plane) {
+  if (codec_is_grid(side.codec)) return plane_row_bytes(grid_planes(codec_grid(side.codec)).bits[plane], dims);
+  return plane == 0 ? dims * dtype_block_bytes(codec_dtype(side.codec)) : 0;
+}
+
+// The second plane of a side of a record; it follows the first.
+inline KvStream kv_second_plane(const KvSpec& spec, const KvSideSpec& side, const KvStream& first, int dims) {
+  KvStream second = first;
+  second.base += static_cast<i64_t>(spec.page_size) * kv_row_bytes(side, dims, 0);
+  second.token_stride = kv_row_bytes(side, dims, 1);
+  return second;
 }
 
 // The scale of a vector; for kind group of its first group, the next ones follow packed. Strides that a kind does not

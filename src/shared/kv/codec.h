@@ -4,6 +4,7 @@
 
 #include "shared/convert.h"
 #include "shared/dtype.h"
+#include "shared/kv/grid.h"
 
 namespace fovea {
 
@@ -47,9 +48,18 @@ constexpr Dtype codec_dtype(Codec c) {
   return row ? static_cast<Dtype>(row->dtype) : Dtype::none;
 }
 
+// Codecs of codes on a grid: rotated, with a scale of each token and head, in records.
+constexpr bool codec_is_grid(Codec c) {
+  return c >= Codec::i8 && c <= Codec::q2;
+}
+constexpr Grid codec_grid(Codec c) {
+  return static_cast<Grid>(static_cast<int>(c) - static_cast<int>(Codec::i8));
+}
+static_assert(codec_grid(Codec::q6) == Grid::q6 && codec_grid(Codec::q2) == Grid::q2);
+
 // Codecs whose elements mean nothing without a scale: a cache without one is refused.
 constexpr bool codec_needs_scale(Codec c) {
-  return c == Codec::fp8;
+  return c == Codec::fp8 || codec_is_grid(c);
 }
 
 enum class ScaleKind : int {

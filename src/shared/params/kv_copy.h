@@ -7,7 +7,7 @@
 
 namespace fovea {
 
-inline constexpr int kMaxCopyStreams = 5;  // K, V, their scales, k_rope
+inline constexpr int kMaxCopyStreams = 7;  // K, V, their second planes and scales, k_rope
 
 struct KvCopySpec {
   KvSpec kv;         // of both caches

@@ -16,6 +16,7 @@
 #include "backend/cpu/kernels/attention-kv-inl.h"
 #include "backend/cpu/kernels/attention.h"
 #include "backend/cpu/kernels/convert-inl.h"
+#include "backend/cpu/kernels/grid-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::cpu {
@@ -36,6 +37,7 @@ struct Block {
   const AttentionTask& task;
   bool by_keys;     // lanes of logits are keys, not rows
   bool amx;         // q, weights and converted are tiles of bf16
+  int rotated;      // dims of q that are rotated
   size_t stride;    // rows rounded up to whole vectors
   size_t o_stride;  // floats
   float* q;
@@ -67,7 +69,8 @@ struct Tile {
   u64_t seen[kMaxBlockRows];
   alignas(64) uint32_t low[kMaxBlockRows], high[kMaxBlockRows];  // halves of seen
   alignas(64) float key_scale[kTileKeys], value_scale[kTileKeys];
-  const char* rows[kTileKeys];  // of K, then of V
+  const char* rows[kTileKeys];    // of K, then of V
+  const char* second[kTileKeys];  // of grids: of their second planes
   // By keys: where all tokens of this tile and of the one after it lie, by turns. `known` says whether those of this
   // tile were looked up.
   struct Places {
@@ -89,14 +92,18 @@ inline bool StaysFinite(float most) {
 
 // ---- Q ----
 
-void PackQueries(Block& k) {
+// rotated: how many dims of a key are codes on a grid, 0 for none. Q turns as they do, and grows by sqrt(rotated),
+// which their scales make up for.
+void PackQueries(Block& k, int rotated) {
   const AttentionRequest& request = k.task.request;
+  k.rotated = rotated;
   const i64_t d = k.args.spec.kv[0].d_k;
   for (size_t i = 0; i < static_cast<size_t>(d) * k.stride; ++i) k.q[i] = 0;
   for (int r = 0; r < k.task.rows; ++r) {
     if (k.interval[r].empty()) continue;
     Convert(k.args.q.dtype, row(k.args.q, request.batch_row, request.first + k.token(r), k.head(r)), d, 1.0f,
             k.converted);
+    if (rotated > 0) RotateVector(*find_rotation(rotated), k.converted);
     for (i64_t i = 0; i < d; ++i) k.q[static_cast<size_t>(i) * k.stride + static_cast<size_t>(r)] = k.converted[i];
   }
   if (k.small_q == nullptr) return;
@@ -178,6 +185,15 @@ const char* const* PointAtTile(const TileSide& side, const char* const* places, 
     tile.rows[k] = seen ? places[k] : reinterpret_cast<const char*>(kZeroRow);
   }
   return tile.rows;
+}
+
+// tile.rows and tile.second of a grid.
+void PointAtPlanes(const TileSide& side, int begin, int end, Tile& tile) {
+  for (int k = begin; k < end; ++k) tile.rows[k] = tile.second[k] = reinterpret_cast<const char*>(kZeroRow);
+  ForSeen(side, tile.first, begin, end, tile.any, [&](int k, KvSlot slot) HWY_ATTR {
+    tile.rows[k] = kv_address(*side.data, slot, side.head);
+    tile.second[k] = kv_address(side.second, slot, side.head);
+  });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -16,6 +16,7 @@
 #include "backend/cpu/kernels/attention-kv-inl.h"
 #include "backend/cpu/kernels/attention-tile-inl.h"
 #include "backend/cpu/kernels/convert-inl.h"
+#include "backend/cpu/kernels/grid-inl.h"
 #include "shared/params/attention.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -252,6 +253,37 @@ inline void ScoresByKeys(const float* q, const float* small_q, size_t stride, in
       });
     }
   });
+}
+
+// The same for keys of a grid, whose levels are turned instead. low, high: rows of their planes. Both steps have whole
+// vectors: dims are a multiple of 16.
+inline void ScoresByLevels(const float* q, size_t stride, int rows, Grid g, const char* const* low,
+                           const char* const* high, int count, i64_t dims, float* HWY_RESTRICT buffer, float* scores) {
+  const F32Tag d;
+  const WordTag du;
+  for (i64_t i = 0; i < dims; i += kTurnedDims, q += stride * kTurnedDims) {
+    const i64_t n = at_most(dims - i, kTurnedDims);
+    WithGrid(g, [&](auto grid) HWY_ATTR {
+      for (int j = 0; j < count; j += static_cast<int>(kWords)) {
+        for (i64_t at = 0; at < n; at += static_cast<i64_t>(kWords)) {
+          WordVec t[kWords];
+          Unroll<kWords>([&](auto r) FOVEA_INLINE_LAMBDA {
+            const auto key = static_cast<size_t>(j) + r;
+            t[r] = hn::BitCast(du, LoadLevels<decltype(grid)::value>(reinterpret_cast<const u8_t*>(low[key]),
+                                                                     reinterpret_cast<const u8_t*>(high[key]),
+                                                                     static_cast<int>(i + at)));
+          });
+          Transpose(t);
+          Unroll<kWords>([&](auto c) FOVEA_INLINE_LAMBDA {
+            hn::StoreU(hn::BitCast(d, t[c]), d, buffer + (static_cast<size_t>(at) + c) * kTileKeys + j);
+          });
+        }
+      }
+    });
+    ForRows(rows, [&](auto size, int r) FOVEA_INLINE_LAMBDA {
+      ScoresOfTurned<size>(q + r, stride, buffer, count, n, i == 0, scores + static_cast<ptrdiff_t>(r) * kTileKeys);
+    });
+  }
 }
 
 }  // namespace HWY_NAMESPACE

@@ -10,7 +10,10 @@
 
 #include <hwy/highway.h>
 
+#include <cmath>
+
 #include "backend/cpu/kernels/convert-inl.h"
+#include "backend/cpu/kernels/grid-inl.h"
 #include "shared/params/attention.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -60,8 +63,12 @@ struct TileSide {
   i64_t head;
   i64_t dims;       // of data
   i64_t rope_dims;  // K only: unscaled dims after them, from kv->k_rope
+  KvStream second;  // plane of a grid, where it has one
 
   i64_t width() const { return dims + rope_dims; }
+  bool is_grid() const { return codec_is_grid(spec->codec); }
+  // On stored scales: of grids the cache's own, and what rotations left out.
+  float prescale() const { return is_grid() ? kv->spec.prescale / std::sqrt(static_cast<float>(dims)) : 1.0f; }
   // May rows be used where they lie? `over` says how far a row is read: whole vectors, or dims only.
   bool in_place(i64_t over) const {
     return spec->codec == Codec::f32 && spec->scale_kind != ScaleKind::group && rope_dims == 0 && dims % over == 0;
@@ -71,6 +78,10 @@ struct TileSide {
   bool scaled_rows() const { return spec->scale_kind == ScaleKind::group || rope_dims > 0; }
   float constant_scale() const { return kv_scale(*spec, *scale, {}, head); }
 };
+
+inline KvStream SecondPlane(const KvView& kv, const KvSideSpec& spec, const KvStream& data, int dims) {
+  return codec_is_grid(spec.codec) ? kv_second_plane(kv.spec, spec, data, dims) : KvStream();
+}
 
 inline TileSide KeySide(const AttentionArgs& a, int s, i64_t b, i64_t head) {
   const KvView& kv = a.kv[s];
@@ -82,7 +93,8 @@ inline TileSide KeySide(const AttentionArgs& a, int s, i64_t b, i64_t head) {
           .b = b,
           .head = head,
           .dims = kv.spec.d_k - kv.spec.d_rope,
-          .rope_dims = kv.spec.d_rope};
+          .rope_dims = kv.spec.d_rope,
+          .second = SecondPlane(kv, kv.spec.k, kv.k, kv.spec.d_k - kv.spec.d_rope)};
 }
 
 inline TileSide ValueSide(const AttentionArgs& a, int s, i64_t b, i64_t head) {
@@ -95,7 +107,8 @@ inline TileSide ValueSide(const AttentionArgs& a, int s, i64_t b, i64_t head) {
           .b = b,
           .head = head,
           .dims = kv.spec.d_v,
-          .rope_dims = 0};
+          .rope_dims = 0,
+          .second = SecondPlane(kv, kv.spec.v, kv.v, kv.spec.d_v)};
 }
 
 // Calls body(k, slot) for the tokens first + k, k in [begin, end), whose bit of `seen` is set.
@@ -167,11 +180,28 @@ HWY_INLINE void WithElementType(Dtype type, bool small, const char* const* rows,
   }
 }
 
+// Levels of a vector, times scale.
+inline void ConvertLevels(const TileSide& side, KvSlot slot, float scale, float* to) {
+  const F32Tag d;
+  const auto* low = reinterpret_cast<const u8_t*>(kv_address(*side.data, slot, side.head));
+  const auto* high = reinterpret_cast<const u8_t*>(kv_address(side.second, slot, side.head));
+  WithGrid(codec_grid(side.spec->codec), [&](auto grid) HWY_ATTR {
+    for (i64_t i = 0; i < side.dims; i += static_cast<i64_t>(hn::Lanes(d))) {
+      const F32Vec level = LoadLevels<decltype(grid)::value>(low, high, static_cast<int>(i));
+      hn::StoreU(hn::Mul(level, hn::Set(d, scale)), d, to + i);
+    }
+  });
+}
+
 inline F32Vec ConvertRow(const TileSide& side, KvSlot slot, float* to) {
   const Dtype type = codec_dtype(side.spec->codec);
   const char* from = kv_address(*side.data, slot, side.head);
   F32Vec finite = hn::Zero(F32Tag());
-  if (side.spec->scale_kind == ScaleKind::group) {
+  if (side.is_grid()) {
+    const float scale =
+        side.scaled_rows() ? side.prescale() * kv_scale(*side.spec, *side.scale, slot, side.head) : 1.0f;
+    ConvertLevels(side, slot, scale, to);
+  } else if (side.spec->scale_kind == ScaleKind::group) {
     const i64_t group = side.spec->scale_group;
     for (i64_t i = 0; i < side.dims; i += group) {
       const float scale = kv_scale(*side.spec, *side.scale, slot, side.head, static_cast<int>(i / group));
@@ -225,6 +255,7 @@ inline void TileScales(const TileSide& side, i64_t first, int begin, int end, u6
     return;
   }
   for (int k = begin; k < end; ++k) scales[k] = 0;
+  factor *= side.prescale();
   ForSeen(side, first, begin, end, seen, [&](int k, KvSlot slot) HWY_ATTR {
     scales[k] = factor * kv_scale(*side.spec, *side.scale, slot, side.head);
   });

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "backend/cpu/kernels/convert-inl.h"
+#include "backend/cpu/kernels/grid-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::cpu {
@@ -82,15 +83,42 @@ struct Weights {
   size_t row_step;
 };
 
+// Values of a tile as vectors of f32. ahead may be null: other rows of which the same columns are fetched.
+template <class Type>
+struct FloatRows {
+  static constexpr size_t kBytes = sizeof(typename Type::Raw);
+  Type type;
+  const char* const* rows;
+  const char* const* ahead;
+
+  HWY_INLINE F32Vec Load(int j, size_t column) const { return LoadF32(type, F32Tag(), rows[j] + column * kBytes); }
+  HWY_INLINE void Fetch(int j, size_t column, size_t dims) const {
+    if (ahead == nullptr) return;
+    for (size_t i = 0; i < dims * kBytes; i += 64) __builtin_prefetch(ahead[j] + column * kBytes + i, 0, 2);
+  }
+  FloatRows WithoutAhead() const { return {type, rows, nullptr}; }
+};
+
+template <Grid g>
+struct LevelRows {
+  const char* const* low;
+  const char* const* high;
+
+  HWY_INLINE F32Vec Load(int j, size_t column) const {
+    return LoadLevels<g>(reinterpret_cast<const u8_t*>(low[j]), reinterpret_cast<const u8_t*>(high[j]),
+                         static_cast<int>(column));
+  }
+  HWY_INLINE void Fetch(int, size_t, size_t) const {}
+  LevelRows WithoutAhead() const { return *this; }
+};
+
 // out[r][c] = out[r][c] * decay[r] + sum_j weights[j][r] * v[j][c] for kRows rows and kVecs vectors of dims, keys in
-// ascending order. decay may be null (1), ahead too: other vectors of which the same columns are fetched.
-template <class Type, size_t kRows, size_t kVecs>
-HWY_INLINE void ValuesOfRows(Type type, const Weights& weights, const char* const* v, const char* const* ahead,
-                             int begin, int end, size_t column, const float* decay, float* HWY_RESTRICT out,
-                             size_t out_stride) {
+// ascending order. decay may be null (1).
+template <size_t kRows, size_t kVecs, class Rows>
+HWY_INLINE void ValuesOfRows(const Rows& v, const Weights& weights, int begin, int end, size_t column,
+                             const float* decay, float* HWY_RESTRICT out, size_t out_stride) {
   const F32Tag d;
   const size_t n = hn::Lanes(d);
-  constexpr size_t kBytes = sizeof(typename Type::Raw);
   F32Vec sum[kRows][kVecs];
   const float* w[kRows];
   Unroll<kRows>([&](auto r) FOVEA_INLINE_LAMBDA {
@@ -102,12 +130,9 @@ HWY_INLINE void ValuesOfRows(Type type, const Weights& weights, const char* cons
   });
   size_t at = 0;
   for (int j = begin; j < end; ++j, at += weights.key_step) {
-    const char* HWY_RESTRICT row = v[j] + column * kBytes;
-    if (ahead) {
-      for (size_t i = 0; i < kVecs * n * kBytes; i += 64) __builtin_prefetch(ahead[j] + column * kBytes + i, 0, 2);
-    }
+    v.Fetch(j, column, kVecs * n);
     F32Vec value[kVecs];
-    Unroll<kVecs>([&](auto c) FOVEA_INLINE_LAMBDA { value[c] = LoadF32(type, d, row + c * n * kBytes); });
+    Unroll<kVecs>([&](auto c) FOVEA_INLINE_LAMBDA { value[c] = v.Load(j, column + c * n); });
     Unroll<kRows>([&](auto r) FOVEA_INLINE_LAMBDA {
       const F32Vec x = hn::Set(d, w[r][at]);
       Unroll<kVecs>([&](auto c) FOVEA_INLINE_LAMBDA { sum[r][c] = hn::MulAdd(x, value[c], sum[r][c]); });
@@ -130,32 +155,30 @@ HWY_INLINE void ForRows(int rows, const Run& run) {
   if (rows - r == 1) run(std::integral_constant<size_t, 1>(), r);
 }
 
-template <size_t kVecs, class Type>
-inline void ValuesOfColumns(Type type, const Weights& weights, const char* const* v, const char* const* ahead,
-                            int begin, int end, size_t column, int rows, const float* decay, float* out,
-                            size_t out_stride) {
+template <size_t kVecs, class Rows>
+inline void ValuesOfColumns(const Rows& v, const Weights& weights, int begin, int end, size_t column, int rows,
+                            const float* decay, float* out, size_t out_stride) {
   ForRows(rows, [&](auto count, int r) FOVEA_INLINE_LAMBDA {
     Weights own = weights;
     own.data += static_cast<size_t>(r) * weights.row_step;
-    ValuesOfRows<Type, count, kVecs>(type, own, v, r == 0 ? ahead : nullptr, begin, end, column,
-                                     decay ? decay + r : nullptr, out + static_cast<size_t>(r) * out_stride,
-                                     out_stride);
+    ValuesOfRows<count, kVecs>(r == 0 ? v : v.WithoutAhead(), own, begin, end, column, decay ? decay + r : nullptr,
+                               out + static_cast<size_t>(r) * out_stride, out_stride);
   });
 }
 
-// v: pointers of the tile's values, out: [rows, out_stride], dims rounded up to whole vectors.
-template <class Type>
-inline void Values(Type type, const Weights& weights, const char* const* v, const char* const* ahead, int begin,
-                   int end, i64_t dims, int rows, const float* decay, float* out, size_t out_stride) {
+// out: [rows, out_stride], dims rounded up to whole vectors.
+template <class Rows>
+inline void Values(const Rows& v, const Weights& weights, int begin, int end, i64_t dims, int rows, const float* decay,
+                   float* out, size_t out_stride) {
   const size_t n = hn::Lanes(F32Tag());
   constexpr size_t kVecs = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64 ? 4 : 2;
   size_t column = 0;
   const size_t width = (static_cast<size_t>(dims) + n - 1) / n * n;
   for (; column + kVecs * n <= width; column += kVecs * n) {
-    ValuesOfColumns<kVecs>(type, weights, v, ahead, begin, end, column, rows, decay, out, out_stride);
+    ValuesOfColumns<kVecs>(v, weights, begin, end, column, rows, decay, out, out_stride);
   }
   for (; column < width; column += n) {
-    ValuesOfColumns<1>(type, weights, v, ahead, begin, end, column, rows, decay, out, out_stride);
+    ValuesOfColumns<1>(v, weights, begin, end, column, rows, decay, out, out_stride);
   }
 }
 

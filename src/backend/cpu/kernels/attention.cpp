@@ -44,6 +44,12 @@ namespace HWY_NAMESPACE {
 void TileScores(const Block& k, const TileSide& side, Tile& tile) {
   if (k.by_keys) {
     const int n = static_cast<int>(hn::Lanes(F32Tag())), from = tile.begin / n * n, to = (tile.end + n - 1) / n * n;
+    if (side.is_grid()) {
+      PointAtPlanes(side, from, to, tile);
+      ScoresByLevels(k.q, k.stride, k.task.rows, codec_grid(side.spec->codec), tile.rows + from, tile.second + from,
+                     to - from, side.dims, k.converted, k.x + from);
+      return;
+    }
     const char* const* rows = PointAtTile(side, tile.places[tile.now].keys, from, to, tile);
     ScoresByKeys(k.q, k.small_q, k.stride, k.task.rows, codec_dtype(side.spec->codec), rows + from,
                  tile.places[1 - tile.now].keys + from, to - from, side.dims, k.converted, k.x + from);
@@ -116,13 +122,21 @@ void TileValues(const Block& k, const TileSide& side, Tile& tile, State& state) 
   const Weights weights{k.x, k.key_step(), k.row_step()};
   // Few rows: a conversion in registers, for each four of them, costs less than a way through memory.
   if (k.by_keys && tile.uniform && !side.scaled_rows() && side.dims % static_cast<i64_t>(hn::Lanes(F32Tag())) == 0) {
+    if (side.is_grid()) {
+      PointAtPlanes(side, tile.begin, tile.end, tile);
+      WithGrid(codec_grid(side.spec->codec), [&](auto grid) HWY_ATTR {
+        Values(LevelRows<decltype(grid)::value>{tile.rows, tile.second}, weights, tile.begin, tile.end, side.dims,
+               k.task.rows, k.decay, state.o, k.o_stride);
+      });
+      return;
+    }
     const char* const* rows = PointAtTile(side, tile.places[tile.now].values, tile.begin, tile.end, tile);
     const Dtype stored = codec_dtype(side.spec->codec);
     WithElementType(stored, ScalesStayFinite(tile), rows + tile.begin, tile.end - tile.begin, side.dims,
                     [&](auto type) HWY_ATTR {
                       if constexpr (std::is_same_v<decltype(type), SmallE4m3>) EnlargeWeights(k, tile);
-                      Values(type, weights, rows, tile.places[1 - tile.now].values, tile.begin, tile.end, side.dims,
-                             k.task.rows, k.decay, state.o, k.o_stride);
+                      Values(FloatRows<decltype(type)>{type, rows, tile.places[1 - tile.now].values}, weights,
+                             tile.begin, tile.end, side.dims, k.task.rows, k.decay, state.o, k.o_stride);
                     });
     return;
   }
@@ -141,7 +155,8 @@ void TileValues(const Block& k, const TileSide& side, Tile& tile, State& state) 
     }
     const float* decay = j == tile.begin ? k.decay : nullptr;
     if (tile.uniform || (finite && scales_finite)) {
-      Values(F32(), weights, tile.rows, nullptr, j, stop, side.dims, k.task.rows, decay, state.o, k.o_stride);
+      Values(FloatRows<F32>{{}, tile.rows, nullptr}, weights, j, stop, side.dims, k.task.rows, decay, state.o,
+             k.o_stride);
     } else {
       if (decay) Decay(k, state);
       SeenValues(k, tile, j, stop, state);
@@ -253,7 +268,7 @@ void RepeatTinyRows(Block& k, const SplitRange& range, State& state) {
   }
   if (any) {
     k.amx = false;
-    PackQueries(k);
+    PackQueries(k, 0);
     RunTiles(k, range, state);
     k.amx = true;
   }
@@ -262,9 +277,20 @@ void RepeatTinyRows(Block& k, const SplitRange& range, State& state) {
 }
 #endif
 
+int RotatedDims(const KvSpec& kv) {
+  return codec_is_grid(kv.k.codec) ? kv.d_k - kv.d_rope : 0;
+}
+
 // Attention over one split, into a cleared state. False where no row sees any of it.
 bool RunSplit(Block& k, const SplitRange& range, State& state) {
+  const KvSpec& kv = k.args.kv[range.segment].spec;
+  if (!k.amx && RotatedDims(kv) != k.rotated) PackQueries(k, RotatedDims(kv));
   if (!RunTiles(k, range, state)) return false;
+  if (codec_is_grid(kv.v.codec)) {
+    for (int r = 0; r < k.task.rows; ++r) {
+      RotateVectorBack(*find_rotation(kv.d_v), state.o + static_cast<size_t>(r) * k.o_stride);
+    }
+  }
 #if FOVEA_ATTENTION_AMX
   if (k.amx) RepeatTinyRows(k, range, state);
 #endif
@@ -372,6 +398,7 @@ HWY_INLINE void WithBlock(const AttentionArgs& args, const AttentionTiles& tiles
           .task = task,
           .by_keys = InLanesByKeys(args, task),
           .amx = task.amx,
+          .rotated = 0,
           .stride = (static_cast<size_t>(task.rows) + n - 1) / n * n,
           .o_stride = static_cast<size_t>(attention_padded(args.spec.kv[0].d_v)),
           .q = nullptr,
@@ -427,7 +454,7 @@ void PackRows(Block& k) {
 #if FOVEA_ATTENTION_AMX
   if (k.amx) return PackQueriesForAmx(k);
 #endif
-  PackQueries(k);
+  PackQueries(k, RotatedDims(k.args.kv[0].spec));
 }
 
 void WholeBlock(const AttentionArgs& args, const AttentionTiles& tiles, const AttentionTask& task) {

@@ -274,6 +274,29 @@ constexpr PieceShifts piece_shifts() {
 template <Grid g>
 inline constexpr PieceShifts kPieceShifts = piece_shifts<g>();
 
+// As pack_codes.
+template <Grid g>
+void PackCodesAs(const u8_t* codes, int dims, const PlaneRows& to) {
+  constexpr PlaneBits kPlanes = grid_planes(g);
+  constexpr CodePieces kPieces = grid_pieces(g);
+  uint32_t words[2][kMostRotatedDim / 4] = {};
+  for (int k = 0; k < kPieces.count; ++k) {
+    const CodePiece piece = kPieces.piece[k];
+    const int plane = bit_place(g, 0, piece.from).plane, codes_of_word = 32 / kPlanes.bits[plane];
+    for (int i = 0; i < dims; ++i) {
+      const uint32_t bits = static_cast<uint32_t>(codes[i] >> piece.from) & ((1u << piece.bits) - 1);
+      words[plane][i / codes_of_word] |= bits << kPieceShifts<g>.down[k][i % 32];
+    }
+  }
+  __builtin_memcpy(to.plane[0], words[0], static_cast<size_t>(plane_row_bytes(kPlanes.bits[0], dims)));
+  if constexpr (kPlanes.bits[1] > 0) {
+    __builtin_memcpy(to.plane[1], words[1], static_cast<size_t>(plane_row_bytes(kPlanes.bits[1], dims)));
+  }
+}
+inline void PackCodes(Grid g, const u8_t* codes, int dims, const PlaneRows& to) {
+  WithGrid(g, [&](auto grid) HWY_ATTR { PackCodesAs<decltype(grid)::value>(codes, dims, to); });
+}
+
 // The words in which codes [at, at + lanes) of a plane have their pieces.
 template <int kBits>
 HWY_INLINE GridWordVec WordsOfCodes(const u8_t* plane, int at) {

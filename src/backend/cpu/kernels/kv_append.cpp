@@ -5,6 +5,7 @@
 //   x = rotate(x)                                   rope-inl.h, in the k_rope part where there is one
 //   x = round(x)                                    K: to its own type where that has 16 bits
 //   stored = x / s                                  s given per tensor or head; or computed: max|x| / 448
+//   codes, s = encode(H D x)                        grids: grid-inl.h
 //
 // Q takes the first two steps. Divisions are correctly rounded and nothing is contracted: from a given x the stored
 // bytes are the same on every instruction set.
@@ -16,6 +17,7 @@
 //
 #include <hwy/highway.h>
 
+#include "backend/cpu/kernels/grid-inl.h"
 #include "backend/cpu/kernels/lanes-inl.h"
 #include "backend/cpu/kernels/rope-inl.h"
 #include "backend/cpu/kernels/rows-inl.h"
@@ -93,12 +95,39 @@ i64_t EncodeUnit(const KvSideSpec& side, const float* x, i64_t n, char* scale_at
 }
 
 struct Side {
+  const KvSpec& kv;
   const KvSideSpec& spec;
   const KvStream& data;
   const KvStream& scale;
 };
 
-i64_t EncodeVector(const Side& side, KvSlot slot, i64_t head, const float* x, i64_t n) {
+i64_t EncodeOnGrid(const Side& side, KvSlot slot, i64_t head, const float* x, int n) {
+  const Grid grid = codec_grid(side.spec.codec);
+  alignas(64) float y[kMostRotatedDim];
+  alignas(64) u8_t codes[kMostRotatedDim];
+  __builtin_memcpy(y, x, static_cast<size_t>(n) * sizeof(float));
+  RotateVector(*find_rotation(n), y);
+  bool finite = true;
+  const float scale = EncodeVector(grid, y, n, codes, finite);
+  PlaneRows rows{{reinterpret_cast<u8_t*>(kv_address(side.data, slot, head)), nullptr}};
+  if (kv_row_bytes(side.spec, n, 1) > 0) {
+    const KvStream second = kv_second_plane(side.kv, side.spec, side.data, n);
+    rows.plane[1] = reinterpret_cast<u8_t*>(kv_address(second, slot, head));
+  }
+  PackCodes(grid, codes, n, rows);
+  char* to = kv_address(side.scale, slot, head);
+  if (side.spec.scale_dtype == Dtype::f16) {
+    const u16_t bits = stored_scale(scale, side.kv.prescale);
+    __builtin_memcpy(to, &bits, sizeof bits);
+  } else {
+    const float stored = scale / side.kv.prescale;
+    __builtin_memcpy(to, &stored, sizeof stored);
+  }
+  return !finite;
+}
+
+i64_t StoreVector(const Side& side, KvSlot slot, i64_t head, const float* x, i64_t n) {
+  if (codec_is_grid(side.spec.codec)) return EncodeOnGrid(side, slot, head, x, static_cast<int>(n));
   const Dtype type = codec_dtype(side.spec.codec);
   char* to = kv_address(side.data, slot, head);
   switch (side.spec.scale_kind) {
@@ -139,7 +168,7 @@ void Prepare(const KvAppendArgs& a, const View& weight, const TokenAngles& angle
 
 i64_t AppendK(const KvAppendArgs& a, const TokenAngles& angles, i64_t token, KvSlot slot) {
   const KvSpec& kv = a.spec.kv;
-  const Side side{kv.k, a.kv.k, a.kv.k_scale};
+  const Side side{kv, kv.k, a.kv.k, a.kv.k_scale};
   const i64_t n = kv.d_k - kv.d_rope;
   const bool changed = a.k_norm_weight.given() || a.spec.rotary.rotary_dim;
   const bool raw = !changed && kv.k.scale_kind == ScaleKind::none;
@@ -156,7 +185,7 @@ i64_t AppendK(const KvAppendArgs& a, const TokenAngles& angles, i64_t token, KvS
     LoadRow(a.k.dtype, from, x, kv.d_k);
     Prepare(a, a.k_norm_weight, angles, x, kv.d_k);
     if (changed) RoundRow(a.k.dtype, x, kv.d_k);
-    bad += EncodeVector(side, slot, h, x, n);
+    bad += StoreVector(side, slot, h, x, n);
     if (kv.d_rope) StoreRow(kv.rope_dtype, x + n, kv_address(a.kv.k_rope, slot, h), kv.d_rope);
   }
   return bad;
@@ -164,7 +193,7 @@ i64_t AppendK(const KvAppendArgs& a, const TokenAngles& angles, i64_t token, KvS
 
 i64_t AppendV(const KvAppendArgs& a, i64_t token, KvSlot slot) {
   const KvSpec& kv = a.spec.kv;
-  const Side side{kv.v, a.kv.v, a.kv.v_scale};
+  const Side side{kv, kv.v, a.kv.v, a.kv.v_scale};
   float x[kMaxAppendDim];
   i64_t bad = 0;
   for (i64_t h = 0; h < kv.heads; ++h) {
@@ -174,7 +203,7 @@ i64_t AppendV(const KvAppendArgs& a, i64_t token, KvSlot slot) {
       continue;
     }
     LoadRow(a.v.dtype, from, x, kv.d_v);
-    bad += EncodeVector(side, slot, h, x, kv.d_v);
+    bad += StoreVector(side, slot, h, x, kv.d_v);
   }
   return bad;
 }
