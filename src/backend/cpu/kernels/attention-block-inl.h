@@ -187,13 +187,12 @@ const char* const* PointAtTile(const TileSide& side, const char* const* places, 
   return tile.rows;
 }
 
-// tile.rows and tile.second of a grid.
-void PointAtPlanes(const TileSide& side, int begin, int end, Tile& tile) {
-  for (int k = begin; k < end; ++k) tile.rows[k] = tile.second[k] = reinterpret_cast<const char*>(kZeroRow);
-  ForSeen(side, tile.first, begin, end, tile.any, [&](int k, KvSlot slot) HWY_ATTR {
-    tile.rows[k] = kv_address(*side.data, slot, side.head);
-    tile.second[k] = kv_address(side.second, slot, side.head);
-  });
+// tile.second of a grid with two planes, for tokens [begin, end).
+void PointAtSecondPlanes(const TileSide& side, int begin, int end, Tile& tile) {
+  if (!side.has_second()) return;
+  for (int k = begin; k < end; ++k) tile.second[k] = reinterpret_cast<const char*>(kZeroRow);
+  ForSeen(side, tile.first, begin, end, tile.any,
+          [&](int k, KvSlot slot) HWY_ATTR { tile.second[k] = kv_address(side.second, slot, side.head); });
 }
 
 }  // namespace HWY_NAMESPACE

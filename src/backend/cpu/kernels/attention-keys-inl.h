@@ -255,12 +255,99 @@ inline void ScoresByKeys(const float* q, const float* small_q, size_t stride, in
   });
 }
 
+#if HWY_TARGET <= HWY_AVX3
+// Levels of the code `at` of those that lie in each word of a grid of one plane.
+template <Grid g, size_t at>
+HWY_INLINE F32Vec LevelOfWords(std::integral_constant<size_t, at>, WordVec words) {
+  const F32Tag d;
+  const hn::RebindToSigned<F32Tag> di;
+  constexpr int kShift = bit_place(g, static_cast<int>(at), 0).bit;
+  if constexpr (g == Grid::i8) {
+    return hn::ConvertTo(d, hn::ShiftRight<24>(hn::BitCast(di, hn::ShiftLeft<24 - 8 * at>(words))));
+  } else if constexpr (g == Grid::q4) {
+    constexpr int kSign = bit_place(g, static_cast<int>(at), 3).bit;
+    return WithSignOf(LevelOfIndex<g>(hn::ShiftRight<kShift>(words)), hn::ShiftLeft<31 - kSign>(words));
+  } else {
+    return LevelOfIndex<g>(hn::ShiftRight<kShift>(words));
+  }
+}
+
+// As ScoresInRegisters, of keys on a grid of one plane.
+template <size_t kRows, Grid g>
+HWY_INLINE void LevelScoresInRegisters(const float* HWY_RESTRICT q, size_t stride, const char* const* keys,
+                                       const char* const* ahead, i64_t bytes, float* HWY_RESTRICT scores) {
+  const F32Tag d;
+  constexpr size_t kPerWord = 32 / static_cast<size_t>(grid_row(g).bits);
+  F32Vec sum[kRows][kGroups];
+  Unroll<kRows>([&](auto r) FOVEA_INLINE_LAMBDA {
+    Unroll<kGroups>([&](auto group) FOVEA_INLINE_LAMBDA { sum[r][group] = hn::Zero(d); });
+  });
+  for (i64_t from = 0; from < bytes; from += kPieceBytes) {
+    for (int j = 0; j < kGroupKeys / 4; ++j) {
+      __builtin_prefetch(ahead[(from / kPieceBytes % 4) * (kGroupKeys / 4) + j] + from / 64 * 64, 0, 2);
+    }
+    WordVec words[kGroups][4];
+    Unroll<kGroups>([&](auto group) FOVEA_INLINE_LAMBDA { LoadPieces(keys + group * kWords, from, words[group]); });
+    Unroll<4>([&](auto c) FOVEA_INLINE_LAMBDA {
+      Unroll<kPerWord>([&](auto e) FOVEA_INLINE_LAMBDA {
+        F32Vec key[kGroups];
+        Unroll<kGroups>([&](auto group) FOVEA_INLINE_LAMBDA { key[group] = LevelOfWords<g>(e, words[group][c]); });
+        Unroll<kRows>([&](auto r) FOVEA_INLINE_LAMBDA {
+          const F32Vec x = hn::Set(d, q[r]);
+          Unroll<kGroups>([&](auto group)
+                              FOVEA_INLINE_LAMBDA { sum[r][group] = hn::MulAdd(x, key[group], sum[r][group]); });
+        });
+        q += stride;
+      });
+    });
+  }
+  Unroll<kRows>([&](auto r) FOVEA_INLINE_LAMBDA {
+    Unroll<kGroups>([&](auto group)
+                        FOVEA_INLINE_LAMBDA { hn::StoreU(sum[r][group], d, scores + r * kTileKeys + group * kWords); });
+  });
+}
+
+// As many keys as there are whole groups, of grids that have one plane; returns how many.
+inline int LevelScoresOfGroups(const float* q, size_t stride, int rows, Grid g, const char* const* low,
+                               const char* const* ahead, int count, i64_t dims, float* scores) {
+  const i64_t bytes = plane_row_bytes(grid_planes(g).bits[0], static_cast<int>(dims));
+  if (rows > kMostRows || grid_planes(g).bits[1] > 0 || bytes % kPieceBytes != 0) return 0;
+  int j = 0;
+  for (; j + kGroupKeys <= count; j += kGroupKeys) {
+    ForRows(rows, [&](auto size, int r) FOVEA_INLINE_LAMBDA {
+      float* to = scores + static_cast<ptrdiff_t>(r) * kTileKeys + j;
+      if (g == Grid::i8) {
+        LevelScoresInRegisters<size, Grid::i8>(q + r, stride, low + j, ahead + j, bytes, to);
+      } else if (g == Grid::q4) {
+        LevelScoresInRegisters<size, Grid::q4>(q + r, stride, low + j, ahead + j, bytes, to);
+      } else {
+        LevelScoresInRegisters<size, Grid::q2>(q + r, stride, low + j, ahead + j, bytes, to);
+      }
+    });
+  }
+  return j;
+}
+#else
+inline int LevelScoresOfGroups(const float*, size_t, int, Grid, const char* const*, const char* const*, int, i64_t,
+                               float*) {
+  return 0;
+}
+#endif
+
 // The same for keys of a grid, whose levels are turned instead. low, high: rows of their planes. Both steps have whole
 // vectors: dims are a multiple of 16.
 inline void ScoresByLevels(const float* q, size_t stride, int rows, Grid g, const char* const* low,
-                           const char* const* high, int count, i64_t dims, float* HWY_RESTRICT buffer, float* scores) {
+                           const char* const* high, const char* const* ahead, int count, i64_t dims,
+                           float* HWY_RESTRICT buffer, float* scores) {
   const F32Tag d;
   const WordTag du;
+  const int done = LevelScoresOfGroups(q, stride, rows, g, low, ahead, count, dims, scores);
+  if (done == count) return;
+  low += done;
+  high += done;
+  ahead += done;
+  scores += done;
+  count -= done;
   for (i64_t i = 0; i < dims; i += kTurnedDims, q += stride * kTurnedDims) {
     const i64_t n = at_most(dims - i, kTurnedDims);
     WithGrid(g, [&](auto grid) HWY_ATTR {
@@ -269,6 +356,7 @@ inline void ScoresByLevels(const float* q, size_t stride, int rows, Grid g, cons
           WordVec t[kWords];
           Unroll<kWords>([&](auto r) FOVEA_INLINE_LAMBDA {
             const auto key = static_cast<size_t>(j) + r;
+            __builtin_prefetch(ahead[key] + (i + at) * grid_planes(decltype(grid)::value).bits[0] / 8, 0, 2);
             t[r] = hn::BitCast(du, LoadLevels<decltype(grid)::value>(reinterpret_cast<const u8_t*>(low[key]),
                                                                      reinterpret_cast<const u8_t*>(high[key]),
                                                                      static_cast<int>(i + at)));

@@ -67,6 +67,7 @@ struct TileSide {
 
   i64_t width() const { return dims + rope_dims; }
   bool is_grid() const { return codec_is_grid(spec->codec); }
+  bool has_second() const { return is_grid() && grid_planes(codec_grid(spec->codec)).bits[1] > 0; }
   // On stored scales: of grids the cache's own, and what rotations left out.
   float prescale() const { return is_grid() ? kv->spec.prescale / std::sqrt(static_cast<float>(dims)) : 1.0f; }
   // May rows be used where they lie? `over` says how far a row is read: whole vectors, or dims only.

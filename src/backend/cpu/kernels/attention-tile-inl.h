@@ -103,13 +103,18 @@ template <Grid g>
 struct LevelRows {
   const char* const* low;
   const char* const* high;
+  const char* const* ahead;  // of the first planes
 
   HWY_INLINE F32Vec Load(int j, size_t column) const {
     return LoadLevels<g>(reinterpret_cast<const u8_t*>(low[j]), reinterpret_cast<const u8_t*>(high[j]),
                          static_cast<int>(column));
   }
-  HWY_INLINE void Fetch(int, size_t, size_t) const {}
-  LevelRows WithoutAhead() const { return *this; }
+  HWY_INLINE void Fetch(int j, size_t column, size_t dims) const {
+    if (ahead == nullptr) return;
+    constexpr size_t kBits = static_cast<size_t>(grid_planes(g).bits[0]);
+    for (size_t i = 0; i < dims * kBits / 8; i += 64) __builtin_prefetch(ahead[j] + column * kBits / 8 + i, 0, 2);
+  }
+  LevelRows WithoutAhead() const { return {low, high, nullptr}; }
 };
 
 // out[r][c] = out[r][c] * decay[r] + sum_j weights[j][r] * v[j][c] for kRows rows and kVecs vectors of dims, keys in

@@ -44,13 +44,13 @@ namespace HWY_NAMESPACE {
 void TileScores(const Block& k, const TileSide& side, Tile& tile) {
   if (k.by_keys) {
     const int n = static_cast<int>(hn::Lanes(F32Tag())), from = tile.begin / n * n, to = (tile.end + n - 1) / n * n;
+    const char* const* rows = PointAtTile(side, tile.places[tile.now].keys, from, to, tile);
     if (side.is_grid()) {
-      PointAtPlanes(side, from, to, tile);
-      ScoresByLevels(k.q, k.stride, k.task.rows, codec_grid(side.spec->codec), tile.rows + from, tile.second + from,
-                     to - from, side.dims, k.converted, k.x + from);
+      PointAtSecondPlanes(side, from, to, tile);
+      ScoresByLevels(k.q, k.stride, k.task.rows, codec_grid(side.spec->codec), rows + from, tile.second + from,
+                     tile.places[1 - tile.now].keys + from, to - from, side.dims, k.converted, k.x + from);
       return;
     }
-    const char* const* rows = PointAtTile(side, tile.places[tile.now].keys, from, to, tile);
     ScoresByKeys(k.q, k.small_q, k.stride, k.task.rows, codec_dtype(side.spec->codec), rows + from,
                  tile.places[1 - tile.now].keys + from, to - from, side.dims, k.converted, k.x + from);
     return;
@@ -122,15 +122,15 @@ void TileValues(const Block& k, const TileSide& side, Tile& tile, State& state) 
   const Weights weights{k.x, k.key_step(), k.row_step()};
   // Few rows: a conversion in registers, for each four of them, costs less than a way through memory.
   if (k.by_keys && tile.uniform && !side.scaled_rows() && side.dims % static_cast<i64_t>(hn::Lanes(F32Tag())) == 0) {
+    const char* const* rows = PointAtTile(side, tile.places[tile.now].values, tile.begin, tile.end, tile);
     if (side.is_grid()) {
-      PointAtPlanes(side, tile.begin, tile.end, tile);
+      PointAtSecondPlanes(side, tile.begin, tile.end, tile);
       WithGrid(codec_grid(side.spec->codec), [&](auto grid) HWY_ATTR {
-        Values(LevelRows<decltype(grid)::value>{tile.rows, tile.second}, weights, tile.begin, tile.end, side.dims,
-               k.task.rows, k.decay, state.o, k.o_stride);
+        Values(LevelRows<decltype(grid)::value>{rows, tile.second, tile.places[1 - tile.now].values}, weights,
+               tile.begin, tile.end, side.dims, k.task.rows, k.decay, state.o, k.o_stride);
       });
       return;
     }
-    const char* const* rows = PointAtTile(side, tile.places[tile.now].values, tile.begin, tile.end, tile);
     const Dtype stored = codec_dtype(side.spec->codec);
     WithElementType(stored, ScalesStayFinite(tile), rows + tile.begin, tile.end - tile.begin, side.dims,
                     [&](auto type) HWY_ATTR {

@@ -308,6 +308,15 @@ HWY_INLINE GridWordVec WordsOfCodes(const u8_t* plane, int at) {
     return w;
   };
   const int index = at / kCodes;
+#if HWY_TARGET <= HWY_AVX3
+  if constexpr (kCodes == 8) {
+    uint64_t both;
+    __builtin_memcpy(&both, plane + 4 * index, 8);
+    const __m512i first = _mm512_set1_epi64(0x0302010003020100), second = _mm512_set1_epi64(0x0706050407060504);
+    return GridWordVec{
+        _mm512_shuffle_epi8(_mm512_set1_epi64(static_cast<int64_t>(both)), _mm512_shuffle_i64x2(first, second, 0x44))};
+  }
+#endif
   if constexpr (static_cast<int>(hn::MaxLanes(d)) > kCodes) {
     return hn::IfThenElse(hn::Lt(hn::Iota(d, 0), hn::Set(d, static_cast<uint32_t>(kCodes))), hn::Set(d, word(index)),
                           hn::Set(d, word(index + 1)));
@@ -315,7 +324,8 @@ HWY_INLINE GridWordVec WordsOfCodes(const u8_t* plane, int at) {
   return hn::Set(d, word(index));
 }
 
-// The magnitude of an index, or the level of a code of q2.
+// The magnitude of an index, or the level of a code of q2. Of 16 lanes bits above the lowest 4 are not looked at, and
+// the table repeats itself; otherwise index is masked.
 template <Grid g>
 HWY_INLINE F32Vec LevelOfIndex(GridWordVec index) {
   const F32Tag d;
@@ -328,6 +338,9 @@ HWY_INLINE F32Vec LevelOfIndex(GridWordVec index) {
     for (int i = 0; i < 16; ++i) t.v[i] = grid_value(g, static_cast<u32_t>(i % kIndices));
     return t;
   }();
+#if HWY_TARGET <= HWY_AVX3
+  return F32Vec{_mm512_permutexvar_ps(index.raw, hn::Load(d, kTable.v).raw)};
+#else
   if constexpr (hn::MaxLanes(F32Tag()) >= kEntries) {
     return hn::TableLookupLanes(hn::Load(d, kTable.v), hn::IndicesFromVec(d, index));
   } else {
@@ -337,6 +350,14 @@ HWY_INLINE F32Vec LevelOfIndex(GridWordVec index) {
     for (size_t lane = 0; lane < hn::Lanes(d); ++lane) v[lane] = kTable.v[i[lane]];
     return hn::Load(d, v);
   }
+#endif
+}
+
+// x with the sign that is the top bit of `words`.
+HWY_INLINE F32Vec WithSignOf(F32Vec x, GridWordVec words) {
+  const F32Tag d;
+  const GridWordTag du;
+  return hn::BitCast(d, hn::OrAnd(hn::BitCast(du, x), words, hn::Set(du, 0x80000000u)));
 }
 
 // Levels of codes [at, at + lanes) of a row.
@@ -352,14 +373,16 @@ HWY_INLINE F32Vec LoadLevels(const u8_t* low, const u8_t* high, int at) {
     constexpr PlaneBits kPlanes = grid_planes(g);
     const GridWordVec words = WordsOfCodes<kPlanes.bits[0]>(low, at);
     const GridWordVec down = hn::Load(du, kPieceShifts<g>.down[0] + at % 32);
-    const GridWordVec first = hn::And(hn::Shr(words, down), hn::Set(du, (1u << grid_pieces(g).piece[0].bits) - 1));
+    GridWordVec first = hn::Shr(words, down);
+    if constexpr (!(HWY_TARGET <= HWY_AVX3 && grid_has_signs(g))) {
+      first = hn::And(first, hn::Set(du, (1u << grid_pieces(g).piece[0].bits) - 1));
+    }
     if constexpr (g == Grid::q2) return LevelOfIndex<g>(first);
     GridWordVec second_words = words;
     if constexpr (kPlanes.bits[1] > 0) second_words = WordsOfCodes<kPlanes.bits[1]>(high, at);
     if constexpr (grid_has_signs(g)) {
       const GridWordVec up = hn::Load(du, kPieceShifts<g>.up + at % 32);
-      const GridWordVec sign = hn::And(hn::Shl(second_words, up), hn::Set(du, 0x80000000u));
-      return hn::BitCast(d, hn::Or(hn::BitCast(du, LevelOfIndex<g>(first)), sign));
+      return WithSignOf(LevelOfIndex<g>(first), hn::Shl(second_words, up));
     } else {
       const GridWordVec next = hn::Load(du, kPieceShifts<g>.down[1] + at % 32);
       const GridWordVec top =
