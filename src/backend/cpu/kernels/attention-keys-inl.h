@@ -256,50 +256,90 @@ inline void ScoresByKeys(const float* q, const float* small_q, size_t stride, in
 }
 
 #if HWY_TARGET <= HWY_AVX3
-// Levels of the code `at` of those that lie in each word of a grid of one plane.
+// How a grid's planes are read a piece at a time: a piece of the second plane, where there is one, belongs to
+// `low_pieces` of the first.
+template <Grid g>
+struct GridPieces {
+  static constexpr int kLowBits = grid_planes(g).bits[0], kHighBits = grid_planes(g).bits[1];
+  static constexpr size_t kPerWord = 32 / static_cast<size_t>(kLowBits);
+  static constexpr int kLowPieces = kHighBits > 0 ? kLowBits / kHighBits : 1;
+  static constexpr size_t kHighWords = 4 / kLowPieces;  // of the second plane for a piece of the first
+  static constexpr i64_t kStepBytes = kPieceBytes * kLowPieces;
+};
+
+// Levels of one code of each word; `at` counts codes of a piece of the first plane. high: the words that have its rest.
 template <Grid g, size_t at>
-HWY_INLINE F32Vec LevelOfWords(std::integral_constant<size_t, at>, WordVec words) {
+HWY_INLINE F32Vec LevelOfWords(std::integral_constant<size_t, at>, WordVec low, WordVec high) {
   const F32Tag d;
+  const WordTag du;
   const hn::RebindToSigned<F32Tag> di;
-  constexpr int kShift = bit_place(g, static_cast<int>(at), 0).bit;
+  constexpr int kAt = static_cast<int>(at), kShift = bit_place(g, kAt, 0).bit % 32;
   if constexpr (g == Grid::i8) {
-    return hn::ConvertTo(d, hn::ShiftRight<24>(hn::BitCast(di, hn::ShiftLeft<24 - 8 * at>(words))));
-  } else if constexpr (g == Grid::q4) {
-    constexpr int kSign = bit_place(g, static_cast<int>(at), 3).bit;
-    return WithSignOf(LevelOfIndex<g>(hn::ShiftRight<kShift>(words)), hn::ShiftLeft<31 - kSign>(words));
+    return hn::ConvertTo(d, hn::ShiftRight<24>(hn::BitCast(di, hn::ShiftLeft<24 - kShift>(low))));
+  } else if constexpr (g == Grid::q2) {
+    return LevelOfIndex<g>(hn::ShiftRight<kShift>(low));
+  } else if constexpr (grid_has_signs(g)) {
+    constexpr int kSign = bit_place(g, kAt, grid_row(g).bits - 1).bit % 32;
+    return WithSignOf(LevelOfIndex<g>(hn::ShiftRight<kShift>(low)), hn::ShiftLeft<31 - kSign>(high));
   } else {
-    return LevelOfIndex<g>(hn::ShiftRight<kShift>(words));
+    // As the fraction of a number from 2^7 on, whose bits 16 and up are worth 1 and more.
+    constexpr int kHigh = bit_place(g, kAt, 4).bit % 32;
+    constexpr uint32_t kLowMask = 0xFu << 16, kHighMask = ((1u << (grid_row(g).bits - 4)) - 1) << 20;
+    const WordVec first =
+        kShift <= 16 ? hn::ShiftLeft<(16 - kShift) & 31>(low) : hn::ShiftRight<(kShift - 16) & 31>(low);
+    const WordVec second =
+        kHigh <= 20 ? hn::ShiftLeft<(20 - kHigh) & 31>(high) : hn::ShiftRight<(kHigh - 20) & 31>(high);
+    const WordVec whole =
+        hn::OrAnd(hn::OrAnd(hn::Set(du, 0x43000000u), first, hn::Set(du, kLowMask)), second, hn::Set(du, kHighMask));
+    return hn::Sub(hn::BitCast(d, whole), hn::Set(d, 128.0f + static_cast<float>((1 << grid_row(g).bits) - 1) * 0.5f));
   }
 }
 
-// As ScoresInRegisters, of keys on a grid of one plane.
+// As ScoresInRegisters, of keys on a grid. bytes: of a row of the first plane.
 template <size_t kRows, Grid g>
-HWY_INLINE void LevelScoresInRegisters(const float* HWY_RESTRICT q, size_t stride, const char* const* keys,
-                                       const char* const* ahead, i64_t bytes, float* HWY_RESTRICT scores) {
+HWY_INLINE void LevelScoresInRegisters(const float* HWY_RESTRICT q, size_t stride, const char* const* low,
+                                       const char* const* high, const char* const* ahead, i64_t bytes,
+                                       float* HWY_RESTRICT scores) {
+  using Pieces = GridPieces<g>;
   const F32Tag d;
-  constexpr size_t kPerWord = 32 / static_cast<size_t>(grid_row(g).bits);
   F32Vec sum[kRows][kGroups];
   Unroll<kRows>([&](auto r) FOVEA_INLINE_LAMBDA {
     Unroll<kGroups>([&](auto group) FOVEA_INLINE_LAMBDA { sum[r][group] = hn::Zero(d); });
   });
-  for (i64_t from = 0; from < bytes; from += kPieceBytes) {
-    for (int j = 0; j < kGroupKeys / 4; ++j) {
-      __builtin_prefetch(ahead[(from / kPieceBytes % 4) * (kGroupKeys / 4) + j] + from / 64 * 64, 0, 2);
-    }
-    WordVec words[kGroups][4];
-    Unroll<kGroups>([&](auto group) FOVEA_INLINE_LAMBDA { LoadPieces(keys + group * kWords, from, words[group]); });
-    Unroll<4>([&](auto c) FOVEA_INLINE_LAMBDA {
-      Unroll<kPerWord>([&](auto e) FOVEA_INLINE_LAMBDA {
-        F32Vec key[kGroups];
-        Unroll<kGroups>([&](auto group) FOVEA_INLINE_LAMBDA { key[group] = LevelOfWords<g>(e, words[group][c]); });
-        Unroll<kRows>([&](auto r) FOVEA_INLINE_LAMBDA {
-          const F32Vec x = hn::Set(d, q[r]);
-          Unroll<kGroups>([&](auto group)
-                              FOVEA_INLINE_LAMBDA { sum[r][group] = hn::MulAdd(x, key[group], sum[r][group]); });
-        });
-        q += stride;
+  for (i64_t from = 0; from < bytes; from += Pieces::kStepBytes) {
+    WordVec rest[kGroups][4];
+    if constexpr (Pieces::kHighBits > 0) {
+      Unroll<kGroups>([&](auto group) FOVEA_INLINE_LAMBDA {
+        LoadPieces(high + group * kWords, from / Pieces::kLowPieces, rest[group]);
       });
-    });
+    }
+    for (int piece = 0; piece < Pieces::kLowPieces; ++piece) {
+      const i64_t at = from + piece * kPieceBytes;
+      for (int j = 0; j < kGroupKeys / 4; ++j) {
+        __builtin_prefetch(ahead[(at / kPieceBytes % 4) * (kGroupKeys / 4) + j] + at / 64 * 64, 0, 2);
+      }
+      WordVec words[kGroups][4];
+      Unroll<kGroups>([&](auto group) FOVEA_INLINE_LAMBDA { LoadPieces(low + group * kWords, at, words[group]); });
+      Unroll<4>([&](auto c) FOVEA_INLINE_LAMBDA {
+        Unroll<Pieces::kPerWord>([&](auto e) FOVEA_INLINE_LAMBDA {
+          constexpr std::integral_constant<size_t, c * Pieces::kPerWord + e> kCode{};
+          F32Vec key[kGroups];
+          Unroll<kGroups>([&](auto group) FOVEA_INLINE_LAMBDA {
+            WordVec more = words[group][c];
+            if constexpr (Pieces::kHighBits > 0) {
+              more = rest[group][static_cast<size_t>(piece) * Pieces::kHighWords + c * Pieces::kHighWords / 4];
+            }
+            key[group] = LevelOfWords<g>(kCode, words[group][c], more);
+          });
+          Unroll<kRows>([&](auto r) FOVEA_INLINE_LAMBDA {
+            const F32Vec x = hn::Set(d, q[r]);
+            Unroll<kGroups>([&](auto group)
+                                FOVEA_INLINE_LAMBDA { sum[r][group] = hn::MulAdd(x, key[group], sum[r][group]); });
+          });
+          q += stride;
+        });
+      });
+    }
   }
   Unroll<kRows>([&](auto r) FOVEA_INLINE_LAMBDA {
     Unroll<kGroups>([&](auto group)
@@ -307,29 +347,28 @@ HWY_INLINE void LevelScoresInRegisters(const float* HWY_RESTRICT q, size_t strid
   });
 }
 
-// As many keys as there are whole groups, of grids that have one plane; returns how many.
+// As many keys as there are whole groups, where rows are whole steps; returns how many.
 inline int LevelScoresOfGroups(const float* q, size_t stride, int rows, Grid g, const char* const* low,
-                               const char* const* ahead, int count, i64_t dims, float* scores) {
-  const i64_t bytes = plane_row_bytes(grid_planes(g).bits[0], static_cast<int>(dims));
-  if (rows > kMostRows || grid_planes(g).bits[1] > 0 || bytes % kPieceBytes != 0) return 0;
-  int j = 0;
-  for (; j + kGroupKeys <= count; j += kGroupKeys) {
-    ForRows(rows, [&](auto size, int r) FOVEA_INLINE_LAMBDA {
-      float* to = scores + static_cast<ptrdiff_t>(r) * kTileKeys + j;
-      if (g == Grid::i8) {
-        LevelScoresInRegisters<size, Grid::i8>(q + r, stride, low + j, ahead + j, bytes, to);
-      } else if (g == Grid::q4) {
-        LevelScoresInRegisters<size, Grid::q4>(q + r, stride, low + j, ahead + j, bytes, to);
-      } else {
-        LevelScoresInRegisters<size, Grid::q2>(q + r, stride, low + j, ahead + j, bytes, to);
-      }
-    });
-  }
-  return j;
+                               const char* const* high, const char* const* ahead, int count, i64_t dims,
+                               float* scores) {
+  if (rows > kMostRows) return 0;
+  return WithGrid(g, [&](auto grid) FOVEA_INLINE_LAMBDA {
+    constexpr Grid kGrid = decltype(grid)::value;
+    const i64_t bytes = plane_row_bytes(GridPieces<kGrid>::kLowBits, static_cast<int>(dims));
+    if (bytes % GridPieces<kGrid>::kStepBytes != 0) return 0;
+    int j = 0;
+    for (; j + kGroupKeys <= count; j += kGroupKeys) {
+      ForRows(rows, [&](auto size, int r) FOVEA_INLINE_LAMBDA {
+        LevelScoresInRegisters<size, kGrid>(q + r, stride, low + j, high + j, ahead + j, bytes,
+                                            scores + static_cast<ptrdiff_t>(r) * kTileKeys + j);
+      });
+    }
+    return j;
+  });
 }
 #else
-inline int LevelScoresOfGroups(const float*, size_t, int, Grid, const char* const*, const char* const*, int, i64_t,
-                               float*) {
+inline int LevelScoresOfGroups(const float*, size_t, int, Grid, const char* const*, const char* const*,
+                               const char* const*, int, i64_t, float*) {
   return 0;
 }
 #endif
@@ -341,7 +380,7 @@ inline void ScoresByLevels(const float* q, size_t stride, int rows, Grid g, cons
                            float* HWY_RESTRICT buffer, float* scores) {
   const F32Tag d;
   const WordTag du;
-  const int done = LevelScoresOfGroups(q, stride, rows, g, low, ahead, count, dims, scores);
+  const int done = LevelScoresOfGroups(q, stride, rows, g, low, high, ahead, count, dims, scores);
   if (done == count) return;
   low += done;
   high += done;
