@@ -10,6 +10,7 @@ import concurrent.futures
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -34,10 +35,12 @@ def last(pattern, text, otherwise=0):
 
 def run(target, program, seconds, runs):
     """The row of one target's run."""
-    corpus, found = CACHE / "corpus" / target, CACHE / "found" / target
+    corpus, found = CACHE / ("corpus-of-runs" if runs else "corpus") / target, CACHE / "found" / target
+    if runs:  # the same inputs whatever ran before
+        shutil.rmtree(corpus, ignore_errors=True)
     for folder in (corpus, found):
         folder.mkdir(parents=True, exist_ok=True)
-    command = [program, f"-max_total_time={seconds}", f"-max_len={MOST_BYTES.get(target, 4096)}", "-timeout=60", "-report_slow_units=60",
+    command = [program, f"-max_total_time={0 if runs else seconds}", f"-max_len={MOST_BYTES.get(target, 4096)}", "-timeout=60", "-report_slow_units=60",
                "-rss_limit_mb=1024", "-malloc_limit_mb=256", "-print_final_stats=1", f"-artifact_prefix={found}/", corpus]
     if runs:
         command += ["-seed=1", f"-runs={runs}"]

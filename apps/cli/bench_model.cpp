@@ -218,7 +218,7 @@ Command add_bench_model(CLI::App& bench) {
   c->add_option("--seed", o->seed, "of the random tokens")->type_name("N")->capture_default_str();
   c->add_option("--isq", o->isq, "quantise the linear layers' weights at load: " + quantized_type_names())
       ->type_name("TYPE");
-  c->add_option("--kv", o->kv, "how K and V are stored: " + kv_format_names())->capture_default_str();
+  c->add_option("--kv", o->kv, "how K and V are stored: " + kv_format_names(false))->capture_default_str();
   number("--page-size", o->engine.page_size, 1, 1 << 20, "tokens per page of the cache");
   number("--chunk", o->engine.chunk, 1, 1 << 20, "prompt tokens per step");
   o->device.add_to(*c);

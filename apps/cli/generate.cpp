@@ -172,7 +172,7 @@ Command add_generate(CLI::App& app) {
          "with --json: log-probability of each token, and this many of the likeliest; 0 = none");
   c->add_option("--isq", o->isq, "quantise the linear layers' weights at load: " + quantized_type_names())
       ->type_name("TYPE");
-  c->add_option("--kv", o->kv, "how K and V are stored: " + kv_format_names())->capture_default_str();
+  c->add_option("--kv", o->kv, "how K and V are stored: " + kv_format_names(false))->capture_default_str();
   number("--page-size", o->engine.page_size, 1, 1 << 20, "tokens per page of the cache");
   number("--cache-tokens", o->engine.cache_tokens, 0, 1 << 30, "capacity of the cache; 0 = what the prompts need");
   number("--chunk", o->engine.chunk, 1, 1 << 20, "prompt tokens per step");

@@ -89,6 +89,11 @@ void Run::check_requests() {
 
 void Run::plan() {
   const ModelConfig& c = model_.config();
+  if (options_.kv.has_given_scales()) {
+    throw Error("KV format " + options_.kv.name() +
+                " needs scales that were measured before, which `fovea perplexity` does; " + "allowed are " +
+                kv_format_names(false));
+  }
   cache_.emplace(KvCache::Shape{.format = options_.kv,
                                 .layers = c.layers,
                                 .kv_heads = c.kv_heads,

@@ -140,15 +140,18 @@ KvFormat parse_kv_format(std::string_view name) {
   throw Error("KV format '" + std::string(name) + "' does not exist, allowed are " + kv_format_names());
 }
 
-std::string kv_format_names() {
+std::string kv_format_names(bool with_given_scales) {
   std::string names;
   for (const Codec& codec : kCodecs) names += (names.empty() ? "" : ", ") + std::string(codec.name);
   for (const ScaleKind& kind : kScaleKinds) {
-    if (kind.id == FOVEA_SCALE_NONE) continue;
+    const bool given = KvSideFormat{FOVEA_CODEC_FP8, kind.id}.has_given_scales();
+    if (kind.id == FOVEA_SCALE_NONE || (given && !with_given_scales)) continue;
     names += ", fp8:" + std::string(kind.name);
     if (kind.id == FOVEA_SCALE_GROUP) names += "N (N dims)";
   }
-  for (const Preset& preset : kPresets) names += ", " + std::string(preset.name);
+  for (const Preset& preset : kPresets) {
+    if (with_given_scales || !parse_side(preset.k)->has_given_scales()) names += ", " + std::string(preset.name);
+  }
   return names + ", K/V of two of these that are no preset";
 }
 

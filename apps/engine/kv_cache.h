@@ -38,7 +38,7 @@ struct KvFormat {
   bool in_library_records() const { return k.is_grid() || v.is_grid(); }
 };
 KvFormat parse_kv_format(std::string_view name);  // unknown: Error that lists the names
-std::string kv_format_names();
+std::string kv_format_names(bool with_given_scales = true);
 KvFormat format_of(int32_t codec);  // scales, where it needs them, are computed for each token and head
 
 // One value for each layer and head, [layers, kv heads]: scales, or the largest magnitudes they are made of.

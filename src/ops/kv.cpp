@@ -7,6 +7,7 @@
 #include "base/struct_size.h"
 #include "ops/kv_record.h"
 #include "ops/view.h"
+#include "shared/kv/record.h"
 
 namespace fovea {
 
@@ -284,6 +285,9 @@ Status bind_kv_store(const char* name, const fovea_kv& kv, const KvSpec& spec, K
   view_.spec = spec;
   view_.pages = kv.pages;
   FOVEA_TRY(bind_side(Field(name, ".k"), kv.k, spec.k, needed, view_.k, view_.k_scale));
+  if (spec.record_version > 0 && reinterpret_cast<uintptr_t>(view_.k.base) % kRecordAlign != 0) {
+    return invalid_value(Field(name, ".k.data.base"), "misaligned", "must be a multiple of 128 bytes in records");
+  }
   if (spec.v_in_k) {
     view_.v = view_.k;
     view_.v_scale = view_.k_scale;

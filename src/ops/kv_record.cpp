@@ -33,7 +33,8 @@ RecordLayout layout_of(const KvSpec& spec) {
   return record_layout(spec.page_size, side_of_record(spec.k, main_dims(spec)), v, rope_bytes);
 }
 
-Status check_grid(const char* name, const char* dims_name, const KvSideSpec& side, int dims) {
+// `dims_name` is `all`, `dims` of which are codes.
+Status check_grid(const char* name, const char* dims_name, int all_dims, const KvSideSpec& side, int dims) {
   const std::string codec = find_codec(static_cast<int>(side.codec))->name;
   if (side.scale_kind != ScaleKind::token_head) {
     return invalid_value(Field(name, ".scale_kind"), find_scale_kind(static_cast<int>(side.scale_kind))->name,
@@ -46,7 +47,8 @@ Status check_grid(const char* name, const char* dims_name, const KvSideSpec& sid
   if (find_rotation(dims) != nullptr) return {};
   std::string all;
   for (const Rotation& r : kRotations) all += (all.empty() ? "" : ", ") + std::to_string(r.d);
-  return invalid_value(dims_name, dims, "codec " + codec + " rotates vectors of " + all);
+  const std::string rest = dims == all_dims ? "" : "; without d_rope it is " + std::to_string(dims);
+  return invalid_value(dims_name, all_dims, "codec " + codec + " rotates vectors of " + all + rest);
 }
 
 Status check_record_stream(const char* name, const fovea_kv_stream& s, int row_bytes) {
@@ -61,9 +63,6 @@ Status check_record_stream(const char* name, const fovea_kv_stream& s, int row_b
 }
 
 Status check_record_side(const char* name, const fovea_kv_side& side, const KvSideSpec& spec, int dims) {
-  if (spec.scale_kind == ScaleKind::group) {
-    return invalid_value(Field(name, ".scale_kind"), "group", "records have no scales of groups");
-  }
   FOVEA_TRY(check_record_stream(Field(name, ".data"), side.data, kv_row_bytes(spec, dims, 0)));
   if (spec.scale_kind != ScaleKind::token_head) return {};
   return check_record_stream(Field(name, ".scale"), side.scale, dtype_block_bytes(spec.scale_dtype));
@@ -94,10 +93,30 @@ Status check_record_shape(const char* name, const fovea_kv& kv, const KvSpec& sp
                        find_codec(static_cast<int>(spec.k.codec))->name + " in this version");
   }
   if (codec_is_grid(spec.k.codec)) {
-    FOVEA_TRY(check_grid(Field(name, ".k"), Field(name, ".d_k"), spec.k, main_dims(spec)));
+    FOVEA_TRY(check_grid(Field(name, ".k"), Field(name, ".d_k"), spec.d_k, spec.k, main_dims(spec)));
   }
   if (!spec.v_in_k && codec_is_grid(spec.v.codec)) {
-    FOVEA_TRY(check_grid(Field(name, ".v"), Field(name, ".d_v"), spec.v, spec.d_v));
+    FOVEA_TRY(check_grid(Field(name, ".v"), Field(name, ".d_v"), spec.d_v, spec.v, spec.d_v));
+  }
+  const char* grouped = spec.k.scale_kind == ScaleKind::group                   ? ".k.scale_kind"
+                        : !spec.v_in_k && spec.v.scale_kind == ScaleKind::group ? ".v.scale_kind"
+                                                                                : nullptr;
+  if (grouped == nullptr) return {};
+  return invalid_value(Field(name, grouped), "group", "must be another kind: records have no scales of groups");
+}
+
+// No record lies in another one.
+Status check_distances(const char* name, const fovea_kv_stream& s, const fovea_kv& kv, int64_t record_bytes) {
+  const struct {
+    const char* field;
+    int64_t stride, count;
+  } strides[] = {{".page_stride", s.page_stride, kv.pages}, {".head_stride", s.head_stride, kv.heads}};
+  for (const auto& [field, stride, count] : strides) {
+    if (count > 1 && stride < record_bytes && -stride < record_bytes) {
+      return invalid_value(
+          Field(name, field), stride,
+          "must be at least the " + std::to_string(record_bytes) + " bytes of a record, of either sign");
+    }
   }
   return {};
 }
@@ -121,6 +140,9 @@ Status check_kv_records(const char* name, const fovea_kv& kv, KvSpec& spec) {
   }
   FOVEA_TRY(check_record_shape(name, kv, spec));
   FOVEA_TRY(check_record_side(Field(name, ".k"), kv.k, spec.k, main_dims(spec)));
+  const int64_t bytes = layout_of(spec).bytes;
+  FOVEA_TRY(check_distances(Field(name, ".k.data"), kv.k.data, kv, bytes));
+  if (!spec.v_in_k) FOVEA_TRY(check_distances(Field(name, ".v.data"), kv.v.data, kv, bytes));
   if (!spec.v_in_k) FOVEA_TRY(check_record_side(Field(name, ".v"), kv.v, spec.v, spec.d_v));
   if (spec.d_rope > 0) {
     FOVEA_TRY(check_record_stream(Field(name, ".k_rope"), kv.k_rope, spec.d_rope * dtype_block_bytes(spec.rope_dtype)));

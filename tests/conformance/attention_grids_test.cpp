@@ -211,6 +211,12 @@ constexpr Mistake kMistakes[] = {
        kv.k.scale.page_stride = kv.k.scale.token_stride = kv.k.scale.head_stride = 0;
      },
      "kv.k.scale_kind is tensor: must be token_head for codec q4"},
+    {"near heads", [](fovea_kv& kv) { kv.k.data.head_stride = 128; },
+     "kv.k.data.head_stride is 128: must be at least the 1152 bytes of a record, of either sign"},
+    {"near pages", [](fovea_kv& kv) { kv.v.data.page_stride = 0; },
+     "kv.v.data.page_stride is 0: must be at least the 1152 bytes of a record, of either sign"},
+    {"base", [](fovea_kv& kv) { kv.k.data.base = static_cast<std::byte*>(kv.k.data.base) - 64; },
+     "kv.k.data.base is misaligned: must be a multiple of 128 bytes in records"},
     {"scale type", [](fovea_kv& kv) { kv.v.scale_dtype = FOVEA_BF16; },
      "kv.v.scale_dtype is bf16: must be f16 or f32 for codec q4"},
     {"no scale", [](fovea_kv& kv) { kv.v.scale_kind = kv.v.scale_dtype = 0, kv.v.scale = {}; },
@@ -282,6 +288,14 @@ TEST(KvRecordPool, IsLaidOutInOnePiece) {
   refused("kv.k.codec is 77", [](fovea_kv& k, void*&) { k.k.codec = 77; });
   refused("kv.v.scale_kind is group: must be token_head for codec q4",
           [](fovea_kv& k, void*&) { k.v.scale_kind = FOVEA_SCALE_GROUP, k.v.scale_group = 32; });
+  refused("kv.k.scale_kind is group: must be another kind: records have no scales of groups", [](fovea_kv& k, void*&) {
+    k.k.codec = FOVEA_CODEC_FP8, k.k.scale_kind = FOVEA_SCALE_GROUP, k.k.scale_group = 32;
+  });
+  refused(
+      "kv.d_k is 128: codec q4 rotates vectors of 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 512; without "
+      "d_rope it "
+      "is 118",
+      [](fovea_kv& k, void*&) { k.d_rope = 10, k.rope_dtype = FOVEA_BF16; });
   refused("kv.pages is 9223372036854775807: the pool has more bytes than 64 bits count",
           [](fovea_kv& k, void*&) { k.pages = INT64_MAX; });
   EXPECT_NE(fovea_kv_record(nullptr, nullptr, nullptr), FOVEA_OK);

@@ -54,7 +54,7 @@ void expect_row(const fovea_kv& kv, const fovea_kv_side& side, oracle::Slot slot
   } else {
     float value;
     std::memcpy(&value, at, 4);
-    EXPECT_EQ(value, scale / kv.prescale);
+    EXPECT_EQ(value, stored_scale_f32(scale, kv.prescale));
   }
 }
 

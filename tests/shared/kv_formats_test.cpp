@@ -358,6 +358,8 @@ TEST(KvEncode, StoredScales) {
   EXPECT_EQ(stored_scale(1.0f, 0.5f), 0x4000);
   EXPECT_EQ(stored_scale(0.0f, 0.5f), 0);
   EXPECT_EQ(stored_scale(1e30f, 1.0f), 0x7BFF);  // cut off, not infinite
+  EXPECT_EQ(stored_scale_f32(1e30f, 0x1p-60f), std::numeric_limits<float>::max());
+  EXPECT_EQ(stored_scale_f32(3.0f, 0.5f), 6.0f);
 }
 
 // Bytes that every backend gives. Vectors whose elements are whole numbers: no library function has a part in them.

@@ -107,4 +107,10 @@ inline u16_t stored_scale(float scale, float prescale) {
   return h > 0x7BFF ? u16_t{0x7BFF} : h;
 }
 
+// The same as f32.
+inline float stored_scale_f32(float scale, float prescale) {
+  const float stored = div_rn(scale, prescale);
+  return stored <= 0x1.FFFFFEp127f ? stored : 0x1.FFFFFEp127f;
+}
+
 }  // namespace fovea

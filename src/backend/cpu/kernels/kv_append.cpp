@@ -120,7 +120,7 @@ i64_t EncodeOnGrid(const Side& side, KvSlot slot, i64_t head, const float* x, in
     const u16_t bits = stored_scale(scale, side.kv.prescale);
     __builtin_memcpy(to, &bits, sizeof bits);
   } else {
-    const float stored = scale / side.kv.prescale;
+    const float stored = stored_scale_f32(scale, side.kv.prescale);
     __builtin_memcpy(to, &stored, sizeof stored);
   }
   return !finite;
