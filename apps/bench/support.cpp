@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "bench/case.h"
@@ -55,6 +56,9 @@ Asked ask(const Context& context, int32_t op) {
     const auto with = [&](const std::string& value) {
       Shape s = base();
       set_option(s, option, value);
+      if (takes(context, op, s)) return true;
+      if (std::string_view(option.key()) != "kv-scale") return false;
+      s.codec = FOVEA_CODEC_FP8;  // has scales where f16 has none
       return takes(context, op, s);
     };
     if (const auto* choice = std::get_if<Choice>(&option.kind)) {
