@@ -52,6 +52,7 @@ HWY_AFTER_NAMESPACE();
 #include <cstring>
 #include <vector>
 
+#include "backend/every_isa.h"
 #include "oracle/numbers.h"
 #include "support/guarded.h"
 #include "support/random.h"
@@ -64,16 +65,6 @@ HWY_EXPORT(ConvertTo);
 namespace {
 
 using test::Guarded;
-
-std::vector<Isa> every_isa() {
-  std::vector<Isa> all;
-  const int64_t usable = hwy::SupportedTargets() & HWY_TARGETS;
-  for (int64_t rest = usable ? usable : HWY_STATIC_TARGET; rest != 0; rest &= rest - 1) {
-    all.emplace_back();
-    all.back().use(rest & -rest);
-  }
-  return all;
-}
 
 constexpr Dtype kNarrow[] = {Dtype::f16, Dtype::bf16, Dtype::e4m3};
 

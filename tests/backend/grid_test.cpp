@@ -45,6 +45,7 @@ HWY_AFTER_NAMESPACE();
 #include <limits>
 #include <vector>
 
+#include "backend/every_isa.h"
 #include "support/guarded.h"
 #include "support/random.h"
 
@@ -58,16 +59,6 @@ HWY_EXPORT(PackByVectors);
 namespace {
 
 constexpr Grid kAll[] = {Grid::i8, Grid::q6, Grid::q5, Grid::q4, Grid::q3, Grid::q2};
-
-std::vector<Isa> every_isa() {
-  std::vector<Isa> all;
-  const int64_t usable = hwy::SupportedTargets() & HWY_TARGETS;
-  for (int64_t rest = usable ? usable : HWY_STATIC_TARGET; rest != 0; rest &= rest - 1) {
-    all.emplace_back();
-    all.back().use(rest & -rest);
-  }
-  return all;
-}
 
 // Ordinary vectors, and those at whose ends arithmetic ends.
 std::vector<std::vector<float>> vectors(test::Rng& rng, int d) {
