@@ -56,7 +56,7 @@ int64_t scales_of_vector(const KvSideFormat& format, int64_t dims) {
   return format.scale_kind == FOVEA_SCALE_GROUP ? (dims + format.scale_group - 1) / format.scale_group : 0;
 }
 
-// Pairs that have been measured: docs/kv-formats.md.
+// Pairs with names of their own; what they cost a model: docs/benchmarks.md.
 struct Preset {
   std::string_view name, k, v;
 };
@@ -152,7 +152,7 @@ std::string kv_format_names(bool with_given_scales) {
   for (const Preset& preset : kPresets) {
     if (with_given_scales || !parse_side(preset.k)->has_given_scales()) names += ", " + std::string(preset.name);
   }
-  return names + ", K/V of two of these that are no preset";
+  return names + ", K/V of two that stand for one side";
 }
 
 KvCache::KvCache(const Shape& shape, KvScales scales) : shape_(shape), memory_(nullptr, std::free) {

@@ -306,7 +306,7 @@ TEST(KvFormat, NamesAreReadAndWritten) {
         "KV format '" + std::string(name) +
             "' does not exist, allowed are f32, f16, bf16, fp8, i8, q6, q5, q4, q3, q2, fp8:tensor, fp8:head, "
             "fp8:token_head, fp8:groupN (N dims), turbo8, turbo8i, turbo6, turbo4, turbo3, turbo3s, turbo2, K/V of "
-            "two of these that are no preset");
+            "two that stand for one side");
   }
 }
 
